@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The grq: one queue for the machine, earliest key first; and a queue of the same kind for each CPU,
+ * for the tasks that only that CPU can run.
+ *
+ * In BFS everything is in the grq, and a pick steps over what it may not run. A kernel queue would
+ * have to step over it under its lock at every pick of every CPU, so pinned tasks wait apart and a
+ * pick compares the two heads (spec 9.4 g: strict at the comparison).
+ */
+#ifndef VRQ_GRQ_BPF_H
+#define VRQ_GRQ_BPF_H
+
+#include "task_ctx.bpf.h"
+
+#define GRQ_DSQ		(1ULL << 32)	/* below it: the queue of the CPU with that number */
+
+/* To look at a queue's head without its lock. Since 6.19; before that a walk that takes the lock. */
+static struct task_struct *queue_peek(u64 dsq)
+{
+	struct task_struct *p;
+
+	if (idle_fast_path && bpf_ksym_exists(scx_bpf_dsq_peek))
+		return scx_bpf_dsq_peek(dsq);
+	if (idle_fast_path && !scx_bpf_dsq_nr_queued(dsq))
+		return NULL;
+	bpf_for_each(scx_dsq, p, dsq, 0)
+		return p;
+	return NULL;
+}
+
+/* The first task of the grq that @cpu may run. Nearly always the head. */
+static struct task_struct *grq_first(s32 cpu)
+{
+	struct task_struct *p = queue_peek(GRQ_DSQ);
+
+	if (!p || task_allowed(p, cpu))
+		return p;
+	bpf_for_each(scx_dsq, p, GRQ_DSQ, 0) {
+		if (task_allowed(p, cpu))
+			return p;
+	}
+	return NULL;
+}
+
+/*
+ * The first task of the CPU's own queue. has_pinned is exact: a task is inserted there, and this is
+ * called, only under this CPU's rq lock.
+ */
+static struct task_struct *pinned_first(s32 cpu, struct vrq_cpu *cc)
+{
+	struct task_struct *p;
+
+	if (!cc->has_pinned)
+		return NULL;
+	p = queue_peek(cpu);
+	if (!p)
+		cc->has_pinned = 0;
+	return p;
+}
+
+/* The kernel carries out an insertion when the callback returns, and every kick after that. */
+static void grq_insert(struct task_struct *p, u64 slice_ns, u64 enq_flags)
+{
+	scx_bpf_dsq_insert_vtime(p, GRQ_DSQ, slice_ns, task_key(p), enq_flags);
+}
+
+static void pinned_insert(struct task_struct *p, s32 cpu, u64 slice_ns, u64 enq_flags)
+{
+	struct vrq_cpu *cc = cpu_get(cpu);
+
+	if (cc)
+		cc->has_pinned = 1;
+	scx_bpf_dsq_insert_vtime(p, cpu, slice_ns, task_key(p), enq_flags);
+}
+
+/* How long has a queued task waited? The kernel stamps it, in ticks. */
+static u64 task_waited_ticks(const struct task_struct *p)
+{
+	return bpf_jiffies64() - p->scx.runnable_at;
+}
+
+/*
+ * Take the first task of @dsq that @cpu may run. @head is what was compared; @matters: a task lost
+ * that comparison, so count it if another CPU took @head in between.
+ */
+static bool queue_take(u64 dsq, s32 cpu, struct vrq_cpu *cc, struct task_struct *head, bool matters)
+{
+	u64 waited_ticks = task_waited_ticks(head);
+
+	/* IMMED: should a task of a higher class take the CPU, it comes back to enqueue (7.1). */
+	if (!scx_bpf_dsq_move_to_local(dsq, SCX_ENQ_IMMED))
+		return false;
+	stat_inc(cc, nr_dispatches);
+	if (waited_ticks > cc->longest_wait_ticks)
+		cc->longest_wait_ticks = waited_ticks;
+	if (matters && scx_bpf_task_cpu(head) != cpu)
+		stat_inc(cc, nr_races);
+	return true;
+}
+
+#endif

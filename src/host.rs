@@ -1,0 +1,97 @@
+//! The kernel this runs on, looked at before anything is opened: what it can, who has the machine.
+
+use crate::failure::{Status, failure};
+use anyhow::Result;
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+const SCHED_EXT: &str = "/sys/kernel/sched_ext";
+
+/// What /sys/kernel/sched_ext/state says; `None` if this kernel has no sched_ext.
+pub fn state() -> Option<String> {
+    fs::read_to_string(format!("{SCHED_EXT}/state")).ok().map(|s| s.trim().to_string())
+}
+
+/// The name of the sched_ext scheduler that has the machine, `None` if none has.
+pub fn ops() -> Option<String> {
+    fs::read_to_string(format!("{SCHED_EXT}/root/ops")).ok().map(|s| s.trim().to_string()).filter(|s| !s.is_empty())
+}
+
+/// Wait until the state is `wanted`; returns whether it came to be in time.
+pub fn wait_for_state(wanted: &str, limit: Duration) -> bool {
+    let start = Instant::now();
+    while state().as_deref() != Some(wanted) {
+        if start.elapsed() > limit {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    true
+}
+
+/// The kernel's release, as `uname -r`.
+pub fn release() -> String {
+    fs::read_to_string("/proc/sys/kernel/osrelease").map(|s| s.trim().to_string()).unwrap_or_else(|_| "?".into())
+}
+
+/// Length of a tick in ns: the resolution of the coarse clock.
+pub fn tick_ns() -> u32 {
+    let mut ts = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: a valid pointer to a timespec of ours.
+    let ok = unsafe { libc::clock_getres(libc::CLOCK_MONOTONIC_COARSE, &mut ts) } == 0;
+    if ok && ts.tv_sec == 0 && ts.tv_nsec > 0 { ts.tv_nsec as u32 } else { 4_000_000 }
+}
+
+/// Can this kernel run scx_vrq, may this user load it, and is the machine free?
+///
+/// # Errors
+/// Status 69, 77 or 75; the sentence says which and what to do.
+pub fn check() -> Result<()> {
+    kernel_can()?;
+    // SAFETY: takes no arguments and cannot fail.
+    if unsafe { libc::geteuid() } != 0 {
+        return Err(failure(Status::NotRoot, "only root may load a scheduler: run it with sudo"));
+    }
+    machine_is_free()
+}
+
+fn kernel_can() -> Result<()> {
+    let no = |why: String| Err(failure(Status::Kernel, why));
+    let release = release();
+    if state().is_none() {
+        return no(format!(
+            "this kernel ({release}) has no sched_ext: boot one with CONFIG_SCHED_CLASS_EXT=y, 6.16 or later, \
+             or try scx_vrq in a virtual machine with `make run`"
+        ));
+    }
+    if !Path::new("/sys/kernel/btf/vmlinux").exists() {
+        return no(format!("this kernel ({release}) has no BTF: boot one with CONFIG_DEBUG_INFO_BTF=y"));
+    }
+    if !Path::new("/proc/sys/kernel/ftrace_enabled").exists() {
+        return no(format!("this kernel ({release}) has no function tracer: boot one with CONFIG_FUNCTION_TRACER=y"));
+    }
+    let has = |kind: &str, field: &str| matches!(scx_utils::compat::struct_has_field(kind, field), Ok(true));
+    let new_names = matches!(scx_utils::compat::in_kallsyms("scx_bpf_dsq_move_to_local"), Ok(true));
+    if !has("sched_ext_ops", "dump") || !new_names {
+        return no(format!("this kernel ({release}) has a sched_ext too old for scx_vrq: boot 6.16 or later"));
+    }
+    Ok(())
+}
+
+fn machine_is_free() -> Result<()> {
+    // One that is on its way out gets the time to go.
+    if matches!(state().as_deref(), Some("disabling" | "enabling")) {
+        wait_for_state("disabled", Duration::from_secs(5));
+    }
+    match state().as_deref() {
+        Some("disabled") => Ok(()),
+        other => Err(busy(other.unwrap_or("unknown"))),
+    }
+}
+
+/// The refusal that names the scheduler that has the machine.
+pub fn busy(state: &str) -> anyhow::Error {
+    let who = ops().unwrap_or_else(|| "a sched_ext scheduler without a name".into());
+    failure(Status::Busy, format!("{who} has the machine (sched_ext is {state}): stop it first, nothing was changed"))
+}

@@ -1,0 +1,51 @@
+//! scx_vrq: the one global queue of BFS (0.46x) and VRQ (up to 0.88), earliest virtual deadline
+//! first, as a sched_ext scheduler.
+//!
+//! ```text
+//!   wakes up ──► select_cpu ── an idle CPU is claimed ─────────► queued, that CPU wakes
+//!                    │ none idle                                      │
+//!                    ▼                                                ▼
+//!                 enqueue ── queued; worst running task worse? ──► dispatch: prev, grq head,
+//!                    ▲        then it is preempted                    own head: least key
+//!                    │ picked over                                    │
+//!                 stopping ◄────────── runs, slice counts down ◄──────┘
+//!                    │ sleeps: slice used up? new slice, new deadline
+//!                    ▼
+//!                 dispatch finds nothing ──► update_idle: into the idle map, one more look
+//! ```
+//!
+//! Where to look: `src/bpf/{prio,deadline,slice,preempt}.h` the policy's arithmetic (pure, called
+//! from both sides, [`policy`] for Rust); `src/bpf/*.bpf.h` one concept each; `src/bpf/main.bpf.c`
+//! the callbacks; [`scheduler`] loads, watches and detaches; [`host`] looks at the kernel before
+//! anything is opened; [`bench`] the throughput test.
+#![warn(missing_docs)]
+
+pub mod bench;
+#[allow(missing_docs)]
+mod bpf_skel;
+pub mod cgroups;
+pub mod cli;
+pub mod failure;
+pub mod host;
+pub mod policy;
+pub mod scheduler;
+pub mod stats;
+pub mod topology;
+
+use cli::{Cli, Command};
+
+/// Run what the command line says.
+///
+/// # Errors
+/// Errors carry the exit status, see [`failure::Status`].
+pub fn run(cli: Cli) -> anyhow::Result<()> {
+    cli::init_log(cli.verbose);
+    match cli.command {
+        Some(Command::Bench(args)) => bench::run(*args),
+        None if cli.help_stats => stats::describe(),
+        None => match cli.monitor {
+            Some(every) => stats::monitor(every),
+            None => scheduler::run(&cli.config()?),
+        },
+    }
+}
