@@ -14,18 +14,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     if env::var_os("CARGO_FEATURE_WITHHOLD").is_some() {
         bpf.add_cflag("-DVRQ_WITHHOLD");
     }
-    bpf.add_include_path("src/bpf")
-        .enable_skel("src/bpf/main.bpf.c", "bpf")
-        .build()?;
+    bpf.add_include_path("src/bpf").enable_skel("src/bpf/main.bpf.c", "bpf").build()?;
     if env::var_os("CARGO_FEATURE_LIVE").is_some() {
         build_parity(&out)?;
     }
 
-    cc::Build::new()
-        .file("src/bpf/policy_native.c")
-        .flag("-std=gnu11")
-        .warnings(true)
-        .compile("vrq_policy");
+    cc::Build::new().file("src/bpf/policy_native.c").flag("-std=gnu11").warnings(true).compile("vrq_policy");
     bindgen::Builder::default()
         .header("src/bpf/policy_native.c")
         .allowlist_item("(vrq|VRQ)_.*")

@@ -33,9 +33,7 @@ fn walk(dir: &Path, depth: usize, found: &mut Vec<String>) {
 fn sets_cpu(dir: &Path) -> bool {
     let read = |file: &str| fs::read_to_string(dir.join(file)).unwrap_or_default();
     let (max, weight, idle) = (read("cpu.max"), read("cpu.weight"), read("cpu.idle"));
-    !(max.is_empty() || max.starts_with("max"))
-        || !(weight.is_empty() || weight.trim() == "100")
-        || idle.trim() == "1"
+    !(max.is_empty() || max.starts_with("max")) || !(weight.is_empty() || weight.trim() == "100") || idle.trim() == "1"
 }
 
 /// "3 cgroups (/a, /b, /c)", the first few by name.

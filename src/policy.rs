@@ -9,12 +9,12 @@ mod bindings {
     include!(concat!(env!("OUT_DIR"), "/policy_bindings.rs"));
 }
 
-pub use bindings::{
-    VRQ_AGEING_MS, VRQ_CPU_WORDS, VRQ_MAX_CPUS, VRQ_NR_DISTANCES, VRQ_NR_STATS, VRQ_NR_USER_PRIO,
-    VRQ_RBI_CORRECTED, VRQ_RBI_NEXT_NE_PREV, VRQ_RESCHED_NS, VRQ_RR_INTERVAL_DFL_MS,
-    VRQ_RR_INTERVAL_MAX_MS, VRQ_RR_INTERVAL_MIN_MS, VRQ_TIMEOUT_MS, vrq_cpu, vrq_topology,
-};
 use bindings::*;
+pub use bindings::{
+    VRQ_AGEING_MS, VRQ_CPU_WORDS, VRQ_MAX_CPUS, VRQ_NR_DISTANCES, VRQ_NR_STATS, VRQ_NR_USER_PRIO, VRQ_RBI_CORRECTED,
+    VRQ_RBI_NEXT_NE_PREV, VRQ_RESCHED_NS, VRQ_RR_INTERVAL_DFL_MS, VRQ_RR_INTERVAL_MAX_MS, VRQ_RR_INTERVAL_MIN_MS,
+    VRQ_TIMEOUT_MS, vrq_cpu, vrq_topology,
+};
 
 /// The class of a task in the key; better first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -100,19 +100,15 @@ fn run_once(config: &Config) -> Result<Exit> {
     read_exit(&skel)
 }
 
-fn load<'obj>(
-    config: &Config,
-    machine: &Machine,
-    object: &'obj mut MaybeUninit<OpenObject>,
-) -> Result<BpfSkel<'obj>> {
+fn load<'obj>(config: &Config, machine: &Machine, object: &'obj mut MaybeUninit<OpenObject>) -> Result<BpfSkel<'obj>> {
     if machine.nr_cpu_ids > VRQ_MAX_CPUS as usize {
         let n = machine.nr_cpu_ids;
         return Err(failure(Status::Kernel, format!("{n} CPUs are more than the {VRQ_MAX_CPUS} scx_vrq is built for")));
     }
     libbpf_rs::set_print(Some((PrintLevel::Debug, keep_libbpf_line)));
     let open_opts = config.libbpf.clone().into_bpf_open_opts();
-    let mut skel = scx_ops_open!(BpfSkelBuilder::default(), object, vrq_ops, open_opts)
-        .map_err(|e| e.context(libbpf_lines()))?;
+    let mut skel =
+        scx_ops_open!(BpfSkelBuilder::default(), object, vrq_ops, open_opts).map_err(|e| e.context(libbpf_lines()))?;
 
     let rodata = skel.maps.rodata_data.as_mut().context("the BPF object has no rodata")?;
     rodata.rr_interval_ms = config.rr_interval_ms;

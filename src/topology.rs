@@ -27,7 +27,8 @@ impl Machine {
     /// Of a topology; CPUs that it does not have are near to nobody.
     pub fn from_topology(topo: &Topology, nr_cpu_ids: usize) -> Self {
         let cpus: Vec<&Arc<Cpu>> = topo.all_cpus.values().collect();
-        let mut near = vec![vrq_topology { mask: [[0; VRQ_CPU_WORDS as usize]; VRQ_NR_DISTANCES as usize] }; nr_cpu_ids];
+        let mut near =
+            vec![vrq_topology { mask: [[0; VRQ_CPU_WORDS as usize]; VRQ_NR_DISTANCES as usize] }; nr_cpu_ids];
         for cpu in &cpus {
             for other in cpus.iter().filter(|o| o.id != cpu.id) {
                 let levels = [other.core_id == cpu.core_id, other.llc_id == cpu.llc_id, other.node_id == cpu.node_id];

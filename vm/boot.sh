@@ -2,11 +2,14 @@
 # Run a command as root in a virtual machine that sees this machine's files, and exit with its status.
 #
 #   vm/boot.sh [--kernel newest|oldest|7.1|/path/to/vmlinuz] [--cpus N|--smp QEMU-SMP] [--memory 4G]
-#              [--append 'KERNEL ARGS'] [--accel auto|kvm|tcg] -- CMD ARGS...
+#              [--append 'KERNEL ARGS'] [--accel auto|kvm|tcg|icount] -- CMD ARGS...
 #
 # The guest (virtme-ng over virtiofs) runs CMD in the caller's directory, with the caller's PATH and no
 # stdin. What it writes is lost: /run and /dev/shm are tmpfs, /tmp too unless the directory or CMD lie
 # in it, and /etc, /var, HOME and the directory are overlays. All else is read-only.
+# --accel auto takes KVM where that works, else icount: emulation whose clock counts instructions (4 ns each, over all CPUs): a busy host does
+# not disturb the guest's time, and kernel code that is patched under running CPUs, as sched_ext does when it
+# starts and stops, never meets the emulator's threads (with them, a guest in ten panics in __schedule).
 # Limits: no network; VM_TIMEOUT seconds (1800); x86-64.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -30,12 +33,12 @@ done
 [ $# -gt 1 ] || die "no command: give it after --"
 shift
 [[ $cpus =~ ^[1-9] ]] || die "'$cpus' is no number of CPUs: --cpus 4, or --smp 8,sockets=2,cores=2,threads=2"
-[[ $accel =~ ^(auto|kvm|tcg)$ ]] || die "unknown accelerator '$accel': auto, kvm and tcg are known"
+[[ $accel =~ ^(auto|kvm|tcg|icount)$ ]] || die "unknown accelerator '$accel': auto, kvm, tcg and icount are known"
 [[ $limit =~ ^[1-9][0-9]*$ ]] || die "VM_TIMEOUT=$limit is no number of seconds"
 [ -n "${VRQ_VM_DEPS:-}" ] || VRQ_VM_DEPS=1 exec "$here/deps.sh" vm -- "$0" "${args[@]}"
 image=$("$here/kernel.sh" "$kernel")
 
-tmp=$(mktemp -d /tmp/scx_vrq.XXXXXX) vm='' readers=()
+tmp=$(mktemp -d "${TMPDIR:-/tmp}/scx_vrq.XXXXXX") vm='' readers=()
 # shellcheck disable=SC2317 # called by the traps
 stop() { # the machine, which is a process group of its own, and what reads from it
 	if [ -n "$vm" ]; then
@@ -64,7 +67,7 @@ kvm_works() {
 	[ "$(cat "$verdict")" = yes ]
 }
 case $accel in
-auto) if kvm_works; then accel=kvm; else accel=tcg; fi ;;
+auto) if kvm_works; then accel=kvm; else accel=icount; fi ;;
 kvm) kvm_works || die "KVM does not work on this machine: leave --accel out, and emulation does it" ;;
 esac
 
@@ -105,7 +108,8 @@ run=(--name vrq --mods auto --kimg "$image" --cpus "$cpus" --memory "$memory" --
 for dir in "${overlays[@]}"; do run+=(--overlay-rwdir "$dir"); done
 read -ra append <<< "$append"
 for arg in "${append[@]}"; do run+=(--kopt "$arg"); done
-if [ "$accel" = tcg ]; then
+if [ "$accel" = icount ]; then qemu+=(-accel "tcg,thread=single" -icount shift=2); fi
+if [ "$accel" != kvm ]; then
 	run+=(--disable-kvm --kopt tsc=reliable) # a busy host would make the guest drop its TSC
 	# Kernels before 6.17 see no SMT siblings on the AMD processor that TCG shows by default.
 	[[ $cpus != *threads=* ]] || qemu+=(-cpu "max,vendor=GenuineIntel")
@@ -121,6 +125,7 @@ if [ -s "$tmp/ret" ]; then
 	exit "$(cat "$tmp/ret")"
 fi
 sleep 0.2
+grep -q 'Linux version' "$tmp/log" || die "the virtual machine did not start: $(tail -n 1 "$tmp/log")"
 tail -n 40 "$tmp/log" >&2
 [ $status != 124 ] || die "the time limit of $limit s passed (VM_TIMEOUT sets it)"
 if grep -q 'Kernel panic' "$tmp/log"; then die "the guest's kernel panicked, see above"; fi

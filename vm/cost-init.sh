@@ -45,13 +45,14 @@ job='' scheduler=''
 [ -e $ext/state ] || finish "this kernel has no sched_ext"
 before=$(dmesg | wc -l)
 $scheduler > /scheduler.log 2>&1 &
+pid=$!
 wait_for enabled
 name=$(sed 's/_[0-9].*//' $ext/root/ops)
 measure "$name"
 [ "$(cat $ext/state)" = enabled ] || finish "$name was ejected: $(dmesg | grep sched_ext | tail -n2 | tr '\n' ' ')"
-kill -INT $!
+kill -INT $pid
 wait_for disabled
-wait $! || finish "the scheduler ended with status $?: $(tail -n3 /scheduler.log | tr '\n' ' ')"
+wait $pid || finish "the scheduler ended with status $?: $(tail -n3 /scheduler.log | tr '\n' ' ')"
 complaints=$(dmesg -r | tail -n +$((before + 1)) | grep '^<[0-4]>')
 [ -z "$complaints" ] || finish "the kernel complained under $name: $(echo "$complaints" | head -n2 | tr '\n' ' ')"
 finish

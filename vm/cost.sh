@@ -32,7 +32,7 @@ read -r program options <<< "$scheduler" || true
 [ -n "${VRQ_COST_DEPS:-}" ] || VRQ_COST_DEPS=1 exec "$here/deps.sh" vm cost -- "$0" "${args[@]}"
 image=$("$here/kernel.sh" "$kernel")
 
-tmp=$(mktemp -d /tmp/scx_vrq.XXXXXX) vm=''
+tmp=$(mktemp -d "${TMPDIR:-/tmp}/scx_vrq.XXXXXX") vm=''
 trap '[ -z "$vm" ] || kill -KILL "$vm" 2>/dev/null || true; rm -rf "$tmp"' EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM HUP
@@ -51,7 +51,8 @@ esac
 gcc -static -O2 -Wall -Werror -o "$tmp/root/bin/pipe" "$here/pipe.c"
 install "$here/cost-init.sh" "$tmp/root/init"
 printf 'job=%s\nscheduler="%s"\n' "$job" "${program:+$(basename "$program") $options}" > "$tmp/root/job"
-(cd "$tmp/root" && find . | LC_ALL=C sort | cpio --quiet --reproducible -o -H newc) > "$tmp/initramfs"
+find "$tmp/root" -exec touch -h -d @0 {} + # the date of a file, too, would change the count
+(cd "$tmp/root" && find . | LC_ALL=C sort | cpio --quiet --reproducible -R 0:0 -o -H newc) > "$tmp/initramfs"
 
 boot() { # cpus
 	echo "vm/cost.sh: $(file -b "$image" | grep -oP 'version \K[0-9]\S*' || echo "$image"), $1 CPUs, counting instructions" >&2

@@ -15,7 +15,6 @@ die() { echo "vm/deps.sh: $*" >&2; exit 1; }
 at_least() { [ "$(printf '%s\n%s\n' "$1" "$2" | sort -V | head -n1)" = "$1" ]; }
 
 # lacks PACKAGE COMMAND-OR-FILE: without the second, the first is to be installed.
-packages=()
 lacks() {
 	if [[ $2 == /* ]]; then [ ! -e "$2" ] || return 0
 	elif command -v "$2" >/dev/null; then return 0; fi
@@ -60,44 +59,49 @@ need_build() {
 	lacks gcc gcc; lacks make make; lacks pkg-config pkg-config; lacks libc6-dev /usr/include/stdio.h
 	lacks libelf-dev /usr/include/libelf.h; lacks zlib1g-dev /usr/include/zlib.h
 }
-venv='' virtiofsd='' # 1: to be installed
 need_vm() {
 	lacks qemu-system-x86 qemu-system-x86_64; lacks kmod depmod; lacks file file
 	# The initramfs needs a busybox without shared libraries; the package busybox has some.
 	if ! command -v busybox >/dev/null || ldd "$(command -v busybox)" >/dev/null 2>&1; then packages+=(busybox-static); fi
 	if [ ! -x "$cache/venv/bin/python" ] || [ ! -e "$cache/venv/complete" ]; then
-		venv=1; lacks python3 /usr/bin/python3
+		venv=virtme-ng; lacks python3 /usr/bin/python3
 		/usr/bin/python3 -c 'import ensurepip' 2>/dev/null || packages+=(python3-venv)
 	fi
-	command -v virtiofsd /usr/libexec/virtiofsd >/dev/null || virtiofsd=1
+	command -v virtiofsd /usr/libexec/virtiofsd >/dev/null || virtiofsd=virtiofsd
 }
 need_cost() { lacks gcc gcc; lacks libc6-dev /usr/include/stdio.h; lacks cpio cpio; lacks rt-tests cyclictest; lacks bpftool bpftool; }
 
-# The way that installing went is of no interest unless it failed.
+# How an installation went is of no interest unless it failed.
 quietly() { # what it does, command...
-	echo "scx_vrq: $1" >&2; shift
+	local what=$1; shift
+	echo "scx_vrq: $what" >&2
 	"$@" > "$tmp/log" 2>&1 < /dev/null && return
 	[ "$(df --output=avail -k "$cache" | tail -n1)" -ge 100000 ] || die "the disk of $cache is full: make room, or set SCX_VRQ_CACHE to a folder elsewhere"
-	die "that failed ($(grep -m1 -iE '^E: |error' "$tmp/log" || tail -n1 "$tmp/log")): put it right, check the network, and try again"
+	die "$what failed ($(grep -m1 -iE '^E: |error' "$tmp/log" || tail -n1 "$tmp/log")): check the network and try again"
 }
+
+# Debian has a package of it from 13 on; before that it is built.
+find_virtiofsd() {
+	[ -n "$virtiofsd" ] || return 0
+	if apt-cache show virtiofsd >/dev/null 2>&1; then packages+=(virtiofsd) virtiofsd=''; return; fi
+	check_rust; lacks gcc gcc; lacks libseccomp-dev /usr/include/seccomp.h; lacks libcap-ng-dev /usr/include/cap-ng.h
+}
+
 install_all() {
 	local root=()
 	mkdir -p "$cache" 2>/dev/null || die "cannot write to $cache: set SCX_VRQ_CACHE to a folder with 1 GB free"
-	tmp=$(mktemp -d "$cache/deps.XXXXXX"); trap 'rm -rf "$tmp"' EXIT
-	[ -z "$virtiofsd" ] || lacks gcc gcc
-	if [ ${#packages[@]} -gt 0 ] || [ -n "$virtiofsd" ]; then
-		command -v apt-get >/dev/null || die "install ${packages[*]} ${virtiofsd:+virtiofsd} with this machine's package manager: only Debian's is known here"
+	if [ -n "${packages[*]}$virtiofsd" ]; then
+		command -v apt-get >/dev/null || die "install ${packages[*]} $virtiofsd with this machine's package manager: only Debian's is known here"
 		if [ "$(id -u)" != 0 ]; then
 			root=(sudo); [ -t 0 ] || root=(sudo -n)
-			command -v sudo >/dev/null || die "not root, and there is no sudo; as root run: apt-get install ${packages[*]} ${virtiofsd:+virtiofsd}"
+			command -v sudo >/dev/null || { find_virtiofsd; die "not root, and there is no sudo; as root run: apt-get install ${packages[*]}"; }
 		fi
+	fi
+	tmp=$(mktemp -d "$cache/deps.XXXXXX"); trap 'rm -rf "$tmp"' EXIT
+	if [ -n "${packages[*]}$virtiofsd" ]; then
 		echo "scx_vrq: reading Debian's package lists (apt-get update)" >&2
 		"${root[@]}" apt-get update > "$tmp/log" 2>&1 || true # another repository's failure need not be ours
-		if [ -n "$virtiofsd" ] && apt-cache show virtiofsd >/dev/null 2>&1; then packages+=(virtiofsd) virtiofsd=
-		elif [ -n "$virtiofsd" ]; then
-			check_rust # builds it, for want of a package (Debian 12)
-			lacks libseccomp-dev /usr/include/seccomp.h; lacks libcap-ng-dev /usr/include/cap-ng.h
-		fi
+		find_virtiofsd
 	fi
 	[ ${#packages[@]} = 0 ] || quietly "installing ${packages[*]} (apt-get)" "${root[@]}" env DEBIAN_FRONTEND=noninteractive \
 		apt-get -y -q --no-install-recommends -o DPkg::Lock::Timeout=300 install "${packages[@]}"
@@ -121,6 +125,9 @@ while [ $# -gt 0 ] && [ "$1" != -- ]; do
 	shift
 done
 [ ${#needs[@]} -gt 0 ] || die "name what is needed: build, vm or cost"
-for need in "${needs[@]}"; do "need_$need"; done
-if [ -n "${packages[*]}$venv$virtiofsd" ]; then install_all; fi
+look() { packages=() venv='' virtiofsd=''; for need in "${needs[@]}"; do "need_$need"; done; [ -z "${packages[*]}$venv$virtiofsd" ]; }
+if ! look; then
+	install_all
+	look || die "${packages[*]} $venv$virtiofsd: installed, and yet not found: is /usr/bin on the PATH?"
+fi
 if [ $# -gt 1 ]; then shift; exec "$@"; fi

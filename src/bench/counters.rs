@@ -32,24 +32,17 @@ pub fn since(before: &Counters, after: &Counters) -> Counters {
 
 /// scx_vrq's counters since it was loaded, through its scx_stats socket.
 pub fn read_vrq() -> Result<Counters> {
-    let mut client = StatsClient::new()
-        .connect(Some(TIMEOUT_MS))
-        .context("scx_vrq's statistics socket does not answer")?;
+    let mut client =
+        StatsClient::new().connect(Some(TIMEOUT_MS)).context("scx_vrq's statistics socket does not answer")?;
     let args = vec![("target".to_string(), "counters".to_string())];
-    let answer: serde_json::Value = client
-        .request("stats", args)
-        .context("scx_vrq does not serve the statistics named \"counters\"")?;
+    let answer: serde_json::Value =
+        client.request("stats", args).context("scx_vrq does not serve the statistics named \"counters\"")?;
     Ok(from_json(&answer))
 }
 
 /// The unsigned whole numbers of a flat object; everything else is left out.
 fn from_json(value: &serde_json::Value) -> Counters {
-    value
-        .as_object()
-        .into_iter()
-        .flatten()
-        .filter_map(|(name, value)| Some((name.clone(), value.as_u64()?)))
-        .collect()
+    value.as_object().into_iter().flatten().filter_map(|(name, value)| Some((name.clone(), value.as_u64()?))).collect()
 }
 
 #[cfg(test)]

@@ -3,9 +3,9 @@
 use super::counters::{self, Counters};
 use super::execute::{self, Usage, failure};
 use super::record::Point;
+use super::schedstat;
 use super::scheduler_spec::{SchedulerKind, SchedulerSpec};
 use super::scheduler_under_test::{SchedExt, SchedulerUnderTest};
-use super::schedstat;
 use super::workload::{Scratch, Workload, last_line, output_to};
 use crate::failure::{Status, failure as fail};
 use anyhow::{Result, bail};

@@ -33,7 +33,10 @@ use workload::{Compile, Workload};
 pub fn run(args: BenchArgs) -> Result<()> {
     let plan = plan(&args)?;
     if !args.host {
-        return Err(failure(Status::Usage, "without --host the bench runs in a virtual machine, which this build cannot start"));
+        return Err(failure(
+            Status::Usage,
+            "without --host the bench runs in a virtual machine, which this build cannot start",
+        ));
     }
     interrupt::install()?;
     let mut machine = ThisMachine::new(workload(&args))?;
@@ -73,7 +76,9 @@ fn workload(args: &BenchArgs) -> Box<dyn Workload> {
 }
 
 fn kernel_release() -> String {
-    std::fs::read_to_string("/proc/sys/kernel/osrelease").map(|release| format!("Linux {}", release.trim())).unwrap_or_default()
+    std::fs::read_to_string("/proc/sys/kernel/osrelease")
+        .map(|release| format!("Linux {}", release.trim()))
+        .unwrap_or_default()
 }
 
 struct Results<'a> {

@@ -95,7 +95,9 @@ mod tests {
 
     #[test]
     fn jobs_are_the_rounded_share_but_never_none() {
-        for (ratio, cpus, jobs) in [(50, 4, 2), (50, 1, 1), (25, 4, 1), (50, 3, 2), (150, 4, 6), (300, 2, 6), (1, 64, 1)] {
+        for (ratio, cpus, jobs) in
+            [(50, 4, 2), (50, 1, 1), (25, 4, 1), (50, 3, 2), (150, 4, 6), (300, 2, 6), (1, 64, 1)]
+        {
             assert_eq!(Point::from_ratio(ratio, cpus).jobs, jobs, "{ratio} % of {cpus}");
         }
         assert_eq!(Point::from_ratio(50, 4).label(), "50 %, -j 2 on 4 CPUs");

@@ -16,13 +16,8 @@ const VERSIONS: std::ops::RangeInclusive<u32> = 15..=17;
 const FIELDS: usize = 9;
 
 /// What is read of a `cpuN` line: place in the line, and the name it has in every report.
-const NAMES: [(usize, &str); 5] = [
-    (0, "yld_count"),
-    (2, "sched_count"),
-    (3, "sched_goidle"),
-    (4, "ttwu_count"),
-    (5, "ttwu_local"),
-];
+const NAMES: [(usize, &str); 5] =
+    [(0, "yld_count"), (2, "sched_count"), (3, "sched_goidle"), (4, "ttwu_count"), (5, "ttwu_local")];
 
 /// One reading: the counters of each CPU that is online, in the order of `NAMES`.
 ///
@@ -72,7 +67,8 @@ pub fn parse(text: &str) -> Result<Reading> {
         let mut counters = [0; NAMES.len()];
         for (counter, (place, name)) in counters.iter_mut().zip(NAMES) {
             let field = fields[place];
-            *counter = field.parse().with_context(|| format!("/proc/schedstat: {name} of cpu{cpu} is {field:?}, no count"))?;
+            *counter =
+                field.parse().with_context(|| format!("/proc/schedstat: {name} of cpu{cpu} is {field:?}, no count"))?;
         }
         reading.cpus.insert(cpu, counters);
     }
@@ -81,7 +77,8 @@ pub fn parse(text: &str) -> Result<Reading> {
 }
 
 pub fn read() -> Result<Reading> {
-    let text = fs::read_to_string(PATH).with_context(|| format!("{PATH} cannot be read: this kernel lacks CONFIG_SCHEDSTATS"))?;
+    let text = fs::read_to_string(PATH)
+        .with_context(|| format!("{PATH} cannot be read: this kernel lacks CONFIG_SCHEDSTATS"))?;
     parse(&text)
 }
 

@@ -47,13 +47,11 @@ impl SchedulerSpec {
 fn vrq_flags(settings: &str) -> Result<Vec<String>> {
     let mut flags = Vec::new();
     for setting in settings.split(',') {
-        let (key, value) = setting
-            .split_once('=')
-            .with_context(|| format!("vrq:{settings}: {setting:?} is not KEY=VALUE"))?;
-        let (_, flag) = VRQ_SETTINGS
-            .iter()
-            .find(|(known, _)| *known == key)
-            .with_context(|| format!("vrq:{settings}: no setting {key:?}; there are {}", VRQ_SETTINGS.map(|(k, _)| k).join(", ")))?;
+        let (key, value) =
+            setting.split_once('=').with_context(|| format!("vrq:{settings}: {setting:?} is not KEY=VALUE"))?;
+        let (_, flag) = VRQ_SETTINGS.iter().find(|(known, _)| *known == key).with_context(|| {
+            format!("vrq:{settings}: no setting {key:?}; there are {}", VRQ_SETTINGS.map(|(k, _)| k).join(", "))
+        })?;
         ensure!(!value.is_empty(), "vrq:{settings}: {key} has no value");
         flags.extend([flag.to_string(), value.to_string()]);
     }
@@ -76,7 +74,8 @@ pub fn find_program(program: &str) -> Option<PathBuf> {
     if program.contains('/') {
         return Some(PathBuf::from(program)).filter(|path| is_executable(path));
     }
-    let path = std::env::var_os("PATH").unwrap_or_else(|| OsString::from("/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"));
+    let path =
+        std::env::var_os("PATH").unwrap_or_else(|| OsString::from("/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"));
     std::env::split_paths(&path).map(|dir| dir.join(program)).find(|path| is_executable(path))
 }
 
@@ -96,7 +95,9 @@ mod tests {
         assert_eq!(kind("vrq"), SchedulerKind::Vrq { flags: vec![] });
         assert_eq!(
             kind("vrq:rr_interval=2,resched_best_idle=next-ne-prev"),
-            SchedulerKind::Vrq { flags: ["--rr-interval-ms", "2", "--resched-best-idle", "next-ne-prev"].map(String::from).into() }
+            SchedulerKind::Vrq {
+                flags: ["--rr-interval-ms", "2", "--resched-best-idle", "next-ne-prev"].map(String::from).into()
+            }
         );
         assert_eq!(kind("sh -c 'a b'"), SchedulerKind::Command { argv: ["sh", "-c", "a b"].map(String::from).into() });
     }

@@ -72,7 +72,12 @@ impl SchedExt {
     fn wait_disabled(&self) -> Result<()> {
         let start = Instant::now();
         while self.state()? != "disabled" {
-            ensure!(start.elapsed() < STOP_TIMEOUT, "sched_ext is still {} after {} s", self.state()?, STOP_TIMEOUT.as_secs());
+            ensure!(
+                start.elapsed() < STOP_TIMEOUT,
+                "sched_ext is still {} after {} s",
+                self.state()?,
+                STOP_TIMEOUT.as_secs()
+            );
             std::thread::sleep(POLL);
         }
         Ok(())
@@ -276,7 +281,8 @@ mod tests {
     fn a_scheduler_that_ends_early_is_quoted() {
         let dir = tempfile::tempdir().expect("tempdir");
         let spec = fake_scheduler(dir.path(), "echo BPF says no >&2; exit 69");
-        let error = SchedulerUnderTest::start(&spec, fake_kernel(dir.path(), "disabled"), &dir.path().join("log")).err();
+        let error =
+            SchedulerUnderTest::start(&spec, fake_kernel(dir.path(), "disabled"), &dir.path().join("log")).err();
         let text = error.expect("fails").to_string();
         assert_eq!(text, "scheduler fake ended with status 69 before it attached: BPF says no");
     }

@@ -37,11 +37,31 @@ static bool withheld(const struct task_struct *p)
 #endif
 
 /*
- * A task wakes up, or is new. If a CPU is idle it is claimed, and the kernel wakes it, since the task
- * wakes there: no kick is needed. With nothing queued the task is the best there is and goes straight
- * to that CPU, where no other can take it, or the woken CPU would find nothing. Otherwise it is
- * queued, and the woken CPU takes whichever is first.
+ * Give @p to @cpu, an idle CPU that the caller has claimed. With nothing queued @p is the best there
+ * is and goes straight there, where no other CPU can take it first, or the woken one would find
+ * nothing. Otherwise it is queued, and the woken CPU takes whichever is first.
+ * @wakes_here: the kernel wakes the CPU by itself, as @p wakes up there.
  */
+static void place_on_idle(struct task_struct *p, struct vrq_cpu *cc, s32 cpu, u64 slice_ns,
+			  bool wakes_here)
+{
+	if (!queue_peek(GRQ_DSQ)) {
+		stat_inc(cc, nr_kicks_idle);
+		stat_inc(cc, nr_dispatches);
+		stat_inc(cc, nr_direct);
+		/* IMMED: should a task of a higher class be faster, it comes back to enqueue (7.1). */
+		scx_bpf_dsq_insert(p, wakes_here ? SCX_DSQ_LOCAL : SCX_DSQ_LOCAL_ON | cpu, slice_ns,
+				   SCX_ENQ_IMMED);
+		return;
+	}
+	grq_insert(p, slice_ns, 0);
+	if (wakes_here)
+		kick_note(cc, cpu);
+	else
+		kick_idle(cc, cpu);
+}
+
+/* A task wakes up, or is new: claim an idle CPU for it if there is one. */
 s32 BPF_STRUCT_OPS(vrq_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 {
 	struct vrq_cpu *cc = cpu_this();
@@ -56,17 +76,9 @@ s32 BPF_STRUCT_OPS(vrq_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake
 	}
 	if (wake_flags & SCX_WAKE_TTWU)
 		stat_inc(cc, nr_wakeups);
-	if (!queue_peek(GRQ_DSQ)) {
-		stat_inc(cc, nr_kicks_idle);
-		stat_inc(cc, nr_dispatches);
-		stat_inc(cc, nr_direct);
-		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, p->scx.slice, SCX_ENQ_IMMED);
-		return cpu;
-	}
-	kick_note(cc, cpu);
-	grq_insert(p, p->scx.slice, 0);
 	if (p->policy == VRQ_POLICY_IDLEPRIO)
 		ageing_arm();
+	place_on_idle(p, cc, cpu, p->scx.slice, true);
 	return cpu;
 }
 
@@ -119,6 +131,7 @@ void BPF_STRUCT_OPS(vrq_enqueue, struct task_struct *p, u64 enq_flags)
 	struct vrq_cpu *cc = cpu_this();
 	bool displaced = p == bpf_get_current_task_btf() && !(enq_flags & SCX_ENQ_WAKEUP);
 	u64 slice_ns = p->scx.slice;
+	s32 cpu;
 
 	if (!cc || withheld(p))
 		return;
@@ -134,14 +147,17 @@ void BPF_STRUCT_OPS(vrq_enqueue, struct task_struct *p, u64 enq_flags)
 		enqueue_pinned(p, cc, slice_ns, enq_flags, displaced);
 		return;
 	}
-	grq_insert(p, slice_ns, enq_flags);
-	if (displaced) {
-		/* 5.3: runnable, not idle, not picked again: the corrected condition by construction. */
-		if (vrq_resched_best_idle(resched_best_idle, false, false, false))
-			kick_idle_for(p, cc, scx_bpf_task_cpu(p));
+	/*
+	 * 5.3: a displaced task is runnable, not idle, and was not picked again. That is the corrected
+	 * condition, by construction; a task that blocked never gets here.
+	 */
+	cpu = idle_pick(p, scx_bpf_task_cpu(p));
+	if (cpu >= 0) {
+		place_on_idle(p, cc, cpu, slice_ns, false);
 		return;
 	}
-	if (kick_idle_for(p, cc, scx_bpf_task_cpu(p)))
+	grq_insert(p, slice_ns, enq_flags);
+	if (displaced)
 		return;
 	if ((enq_flags & SCX_ENQ_WAKEUP) && cc->sync)
 		return;

@@ -32,6 +32,8 @@ POLICY_FN u32 vrq_prio_ratio(u32 user_prio)
 {
 	if (user_prio >= VRQ_NR_USER_PRIO)
 		user_prio = VRQ_NR_USER_PRIO - 1;
+	/* Keep the compiler from indexing with the unclamped copy: the verifier would refuse that. */
+	__asm__ volatile("" : "+r"(user_prio));
 	return vrq_prio_ratios[user_prio];
 }
 

@@ -40,9 +40,14 @@ static u64 task_key(const struct task_struct *p)
 	return vrq_key(vrq_class(p->policy), p->scx.dsq_vtime);
 }
 
-/* Can only this CPU run it? Nobody else may have to step over such a task, so it has its own queue. */
+/*
+ * Can only this CPU run it? Nobody else may have to step over such a task, so it has its own queue.
+ * With a single CPU every task is like that, and the grq is that queue.
+ */
 static bool task_pinned(const struct task_struct *p)
 {
+	if (nr_cpu_ids == 1)
+		return false;
 	if (p->nr_cpus_allowed == 1)
 		return true;
 	/* The way into a BPF program may disable migration of the current task: one of those is not ours. */

@@ -58,7 +58,10 @@ impl Compile {
         let mut tests = String::new();
         let mut objects = String::from("main.o");
         for (module, instance) in self.instances() {
-            files.push((format!("{module}_{instance}.c"), format!("#define INSTANCE {instance}\n#include \"{module}.c\"\n")));
+            files.push((
+                format!("{module}_{instance}.c"),
+                format!("#define INSTANCE {instance}\n#include \"{module}.c\"\n"),
+            ));
             // Writing to a String cannot fail.
             let _ = writeln!(tests, "TEST({module}_selftest_{instance})");
             let _ = write!(objects, " {module}_{instance}.o");
@@ -153,7 +156,11 @@ mod tests {
     #[test]
     fn scale_multiplies_the_translation_units() {
         for scale in [1, 3, 20] {
-            let units = Compile::new(scale).files().iter().filter(|(name, _)| name.contains("_") && name.ends_with(".c")).count();
+            let units = Compile::new(scale)
+                .files()
+                .iter()
+                .filter(|(name, _)| name.contains("_") && name.ends_with(".c"))
+                .count();
             assert_eq!(units, 8 * scale as usize);
         }
     }

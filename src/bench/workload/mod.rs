@@ -29,7 +29,8 @@ impl Scratch {
     pub fn new() -> Result<Scratch> {
         let base = Some(PathBuf::from("/dev/shm")).filter(|dir| dir.is_dir()).unwrap_or_else(std::env::temp_dir);
         let dir = base.join(format!("scx_vrq-bench.{}", std::process::id()));
-        fs::create_dir(&dir).with_context(|| format!("{} cannot be made: is {} full?", dir.display(), base.display()))?;
+        fs::create_dir(&dir)
+            .with_context(|| format!("{} cannot be made: is {} full?", dir.display(), base.display()))?;
         Ok(Scratch { dir })
     }
 

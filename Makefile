@@ -1,0 +1,26 @@
+# scx_vrq from a clean clone: each target first installs what the machine lacks, and says so (vm/deps.sh).
+
+KERNEL ?= newest
+CPUS ?= 4
+BENCH := target/release/scx_vrq bench --host --ratio 50 --scheduler default --scheduler vrq --rounds 1
+
+.PHONY: build run test cost clean help
+
+build: ## build target/release/scx_vrq
+	@vm/deps.sh build -- cargo build --release
+
+run: build ## compile a C program under the kernel's scheduler and scx_vrq, in a virtual machine (KERNEL=newest CPUS=4)
+	@vm/boot.sh --kernel '$(KERNEL)' --cpus '$(CPUS)' -- $(BENCH)
+
+test: ## run every test, those that need a kernel in virtual machines
+	@vm/test.sh
+
+cost: build ## count the instructions that scheduling costs, and how late a waking task runs (KERNEL=newest)
+	@vm/cost.sh --kernel '$(KERNEL)'
+	@vm/cost.sh --kernel '$(KERNEL)' --latency
+
+clean: ## remove what was built (kernels and tools stay in ~/.cache/scx_vrq)
+	@rm -rf target
+
+help: ## print this
+	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST)

@@ -1,0 +1,58 @@
+#!/usr/bin/env bash
+# Run every test: on this machine, then the live ones in a virtual machine of each shape below.
+#
+#   vm/test.sh
+#
+# Ends with one line, N passed; M failed. A step that did not start, ended badly or ran no test is one failure.
+# Limits: VM_TIMEOUT seconds (900) for each machine.
+set -uo pipefail
+cd "$(dirname "$0")/.." || exit
+export VM_TIMEOUT=${VM_TIMEOUT:-900}
+
+# name, which LIVE_SET tells the tests | kernel | machine | arguments to the tests
+shapes=(
+	"newest  | newest | --cpus 4 |"
+	"oldest  | oldest | --cpus 4 |"
+	"one_cpu | newest | --cpus 1 |"
+	"smt     | newest | --smp 8,sockets=2,cores=2,threads=2 |"
+)
+
+[ -n "${VRQ_DEPS:-}" ] || VRQ_DEPS=1 exec vm/deps.sh build vm -- "$0" "$@"
+passed=0 failed=0 kernels=''
+log=$(mktemp) || exit
+trap 'rm -f "$log"' EXIT
+
+step() { # name, command...
+	local name=$1 status=0 ok bad
+	shift
+	echo "== $name (after $SECONDS s)"
+	"$@" 2>&1 | tee "$log" || status=$?
+	ok=$(grep -aoP '^test result: .*?\K\d+(?= passed)' "$log" | paste -sd+ | bc_)
+	bad=$(grep -aoP '^test result: .*?\K\d+(?= failed)' "$log" | paste -sd+ | bc_)
+	kernels+=$(sed -n 's/^vm.boot.sh: \(Linux [^,]*\),.*/\1\n/p' "$log" | sort -u)$'\n'
+	if [ $((ok + bad)) = 0 ]; then bad=1; echo "vm/test.sh: $name ran no test" >&2
+	elif [ $status != 0 ] && [ "$bad" = 0 ]; then bad=1; echo "vm/test.sh: $name ended with status $status" >&2; fi
+	passed=$((passed + ok)) failed=$((failed + bad))
+}
+bc_() { local sum; read -r sum || sum=0; echo $((sum)); }
+
+live() { # the path of the live tests' executable, built
+	cargo test --release --features live --test live --no-run --message-format=json |
+		grep -oP '"name":"live".*"executable":"\K[^"]+'
+}
+
+step "on this machine" cargo test --release
+step "bad input" vm/selftest.sh
+if executable=$(live); then
+	for shape in "${shapes[@]}"; do
+		IFS='|' read -r name kernel machine arguments <<< "$shape"
+		read -r name <<< "$name"
+		# shellcheck disable=SC2086 # words
+		step "live, $name" vm/boot.sh --kernel $kernel $machine -- env LIVE_SET="$name" "$executable" --test-threads=1 $arguments
+	done
+else
+	failed=$((failed + 1)); echo "vm/test.sh: the live tests could not be built" >&2
+fi
+echo "kernels booted: $(sort -u <<< "$kernels" | grep . | paste -sd, | sed 's/,/, /g'); $SECONDS s"
+echo "$passed passed; $failed failed"
+[ $failed = 0 ]
