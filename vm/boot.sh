@@ -60,8 +60,8 @@ kvm_works() {
 	[ -w /dev/kvm ] || return 1
 	if [ ! -e "$verdict" ]; then
 		rm -f "$cache"/kvm-*
-		timeout -k 1 20 qemu-system-x86_64 -accel kvm -cpu host,topoext=on -m 512 -nodefaults -display none -no-reboot \
-			-serial "file:$tmp/kvm" -kernel "$image" -append 'console=ttyS0 panic=-1' < /dev/null > /dev/null 2>&1 || true
+		{ timeout -k 1 20 qemu-system-x86_64 -accel kvm -cpu host,topoext=on -m 512 -nodefaults -display none -no-reboot \
+			-serial "file:$tmp/kvm" -kernel "$image" -append 'console=ttyS0 panic=-1' < /dev/null > /dev/null || true; } 2>/dev/null
 		if grep -q 'Kernel panic' "$tmp/kvm" 2>/dev/null; then echo yes; else echo no; fi > "$verdict"
 	fi
 	[ "$(cat "$verdict")" = yes ]

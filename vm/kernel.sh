@@ -79,8 +79,8 @@ mkdir -p "$apt"/lists/partial "$apt"/cache/archives/partial 2>/dev/null || die "
 opts=(-o Dir::Etc::sourcelist="$apt/src.list" -o Dir::Etc::sourceparts=- -o Dir::State::lists="$apt/lists"
       -o Dir::Cache="$apt/cache" -o Dir::State::status=/dev/null -o APT::Sandbox::User= -qq)
 refresh
-all=$(releases)
-[ -n "$all" ] || all=$(cached)       # kernels in the cache serve when the network does not
+all=$(releases || true)
+[ -n "$all" ] || all=$(cached || true)       # kernels in the cache serve when the network does not
 [ -n "$all" ] || die "no kernel in the cache and none to be had, ${offline:-$suite has none}: put that right, or name one with KERNEL=/path/to/vmlinuz"
 case $want in
 list) echo "$all"; exit ;;

@@ -70,7 +70,7 @@ boots() { # name, status, what is on stdout, what the last line of stderr says, 
 # shellcheck disable=SC2016
 boots status_words_and_streams_survive 7 "[a  b][it's][\"\$HOME\"][]" '^err$' \
 	vm/boot.sh --cpus 1 -- sh -c 'printf "[%s]" "$@"; echo err >&2; exit 7' - 'a  b' "it's" '"$HOME"' ''
-boots panic_is_reported 1 before 'kernel panicked' vm/boot.sh --cpus 1 -- sh -c 'echo before; echo c > /proc/sysrq-trigger'
+boots panic_is_reported 1 before 'kernel panicked' vm/boot.sh --cpus 1 -- sh -c 'echo before; sleep 1; echo c > /proc/sysrq-trigger'
 boots time_limit_is_reported 1 '' 'time limit of 5 s passed' env VM_TIMEOUT=5 vm/boot.sh --cpus 1 -- sleep 60
 
 if [ $failed = 0 ]; then word=ok; else word=FAILED; fi

@@ -11,10 +11,10 @@ export VM_TIMEOUT=${VM_TIMEOUT:-900}
 
 # name, which LIVE_SET tells the tests | kernel | machine | arguments to the tests
 shapes=(
-	"newest  | newest | --cpus 4 |"
-	"oldest  | oldest | --cpus 4 |"
-	"one_cpu | newest | --cpus 1 |"
-	"smt     | newest | --smp 8,sockets=2,cores=2,threads=2 |"
+	"newest  | newest | --cpus 4 | any:: smp:: parity::"
+	"oldest  | oldest | --cpus 4 | any:: smp:: parity::"
+	"one_cpu | newest | --cpus 1 | one_cpu:: any::"
+	"smt     | newest | --smp 8,sockets=2,cores=2,threads=2 | smp::"
 )
 
 [ -n "${VRQ_DEPS:-}" ] || VRQ_DEPS=1 exec vm/deps.sh build vm -- "$0" "$@"
@@ -41,14 +41,20 @@ live() { # the path of the live tests' executable, built
 		grep -oP '"name":"live".*"executable":"\K[^"]+'
 }
 
+# The build that withholds a task, for the tests of the watchdog.
+withholding() {
+	cargo build --release --features withhold && cp target/release/scx_vrq target/release/scx_vrq-withhold
+}
+
 step "on this machine" cargo test --release
 step "bad input" vm/selftest.sh
-if executable=$(live); then
+export VRQ_WITHHOLD_BIN=$PWD/target/release/scx_vrq-withhold
+if withholding && executable=$(live); then
 	for shape in "${shapes[@]}"; do
 		IFS='|' read -r name kernel machine arguments <<< "$shape"
 		read -r name <<< "$name"
 		# shellcheck disable=SC2086 # words
-		step "live, $name" vm/boot.sh --kernel $kernel $machine -- env LIVE_SET="$name" "$executable" --test-threads=1 $arguments
+		step "live, $name" vm/boot.sh --kernel $kernel $machine -- env LIVE_SET="$name" VRQ_WITHHOLD_BIN="$VRQ_WITHHOLD_BIN" "$executable" --test-threads=1 $arguments
 	done
 else
 	failed=$((failed + 1)); echo "vm/test.sh: the live tests could not be built" >&2

@@ -9,8 +9,12 @@
 
 enum { VRQ_STATIC_PRIO_BASE = 100 };	/* static_prio of nice -20 in today's kernel */
 
-/* Each step is 11/10 of the one before, in integers, from 128. */
-static const u32 vrq_prio_ratios[VRQ_NR_USER_PRIO] = {
+/*
+ * Each step is 11/10 of the one before, in integers, from 128. Padded to a power of two, so that a
+ * mask bounds the index where the verifier does not see the clamp.
+ */
+#define VRQ_RATIO_SLOTS 64
+static const u32 vrq_prio_ratios[VRQ_RATIO_SLOTS] = {
 	128, 140, 154, 169, 185, 203, 223, 245, 269, 295,
 	324, 356, 391, 430, 473, 520, 572, 629, 691, 760,
 	836, 919, 1010, 1111, 1222, 1344, 1478, 1625, 1787, 1965,
@@ -32,9 +36,9 @@ POLICY_FN u32 vrq_prio_ratio(u32 user_prio)
 {
 	if (user_prio >= VRQ_NR_USER_PRIO)
 		user_prio = VRQ_NR_USER_PRIO - 1;
-	/* Keep the compiler from indexing with the unclamped copy: the verifier would refuse that. */
+	/* Or the compiler drops the mask, and indexes with a copy that was not clamped. */
 	__asm__ volatile("" : "+r"(user_prio));
-	return vrq_prio_ratios[user_prio];
+	return vrq_prio_ratios[user_prio % VRQ_RATIO_SLOTS];
 }
 
 POLICY_FN u32 vrq_class(u32 policy)
