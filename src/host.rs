@@ -6,6 +6,10 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+/// Kernel functions that the BPF side cannot do without.
+const NEEDED_KFUNCS: [&str; 4] =
+    ["scx_bpf_create_dsq", "scx_bpf_kick_cpu", "scx_bpf_dsq_insert___v2", "scx_bpf_task_set_dsq_vtime"];
+
 const SCHED_EXT: &str = "/sys/kernel/sched_ext";
 
 /// What /sys/kernel/sched_ext/state says; `None` if this kernel has no sched_ext.
@@ -75,6 +79,14 @@ fn kernel_can() -> Result<()> {
     let new_names = matches!(scx_utils::compat::in_kallsyms("scx_bpf_dsq_move_to_local"), Ok(true));
     if !has("sched_ext_ops", "dump") || !new_names {
         return no(format!("this kernel ({release}) has a sched_ext too old for scx_vrq: boot 6.16 or later"));
+    }
+    // Such a kernel's verifier refuses every program that calls one of these, whoever's it is.
+    let malformed = scx_utils::compat::malformed_scx_kfuncs();
+    if let Some(kfunc) = malformed.iter().find(|name| NEEDED_KFUNCS.contains(&name.as_str())) {
+        return no(format!(
+            "this kernel ({release}) was built with pahole older than 1.26 and describes {kfunc} wrongly in its BTF, \
+             so no sched_ext scheduler can call it: boot another kernel, on Debian 6.16 to 7.0, or 7.3 and later"
+        ));
     }
     Ok(())
 }

@@ -121,10 +121,15 @@ fn load<'obj>(config: &Config, machine: &Machine, object: &'obj mut MaybeUninit<
 
     let ops = skel.struct_ops.vrq_ops_mut();
     ops.exit_dump_len = config.exit_dump_len;
-    // From 7.1 on, tasks under a higher class come back by SCX_ENQ_IMMED, and this one only warns.
-    if compat::read_enum("scx_enq_flags", "SCX_ENQ_IMMED").is_ok() {
+    // How tasks come back from under a higher class, see vrq_sched_switch: one way of the three.
+    let immed = compat::read_enum("scx_enq_flags", "SCX_ENQ_IMMED").is_ok();
+    let from_anywhere = compat::in_kallsyms("scx_bpf_reenqueue_local___v2").unwrap_or(false);
+    if immed || from_anywhere {
         ops.cpu_release = std::ptr::null_mut();
         skel.progs.vrq_cpu_release.set_autoload(false);
+    }
+    if immed || !from_anywhere {
+        skel.progs.vrq_sched_switch.set_autoload(false);
     }
     let skel = scx_ops_load!(skel, vrq_ops, uei).map_err(|e| e.context(libbpf_lines()))?;
     fill_maps(&skel, machine)?;

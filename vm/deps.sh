@@ -18,7 +18,7 @@ at_least() { [ "$(printf '%s\n%s\n' "$1" "$2" | sort -V | head -n1)" = "$1" ]; }
 lacks() {
 	if [[ $2 == /* ]]; then [ ! -e "$2" ] || return 0
 	elif command -v "$2" >/dev/null; then return 0; fi
-	packages+=("$1")
+	[[ " ${packages[*]} " == *" $1 "* ]] || packages+=("$1")
 }
 
 check_rust() {

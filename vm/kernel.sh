@@ -41,7 +41,7 @@ refresh() {
 	else offline="the Debian mirror cannot be reached"; fi
 }
 
-# Releases on offer, oldest first. From 6.19 on the image is split into binary, modules and base.
+# Releases on offer, oldest first.
 at_least() { [ "$(printf '%s\n%s\n' "$1" "$2" | sort -V | head -n1)" = "$1" ]; }
 releases() {
 	apt-cache "${opts[@]}" pkgnames linux-image- 2>/dev/null | sed -n 's/^linux-image-\([0-9].*-cloud-amd64\)$/\1/p' |
@@ -50,10 +50,11 @@ releases() {
 cached() { find "$cache/kernels" -mindepth 2 -maxdepth 2 -name complete -printf '%h\n' 2>/dev/null | sed 's#.*/##' | sort -V; }
 
 fetch() { # release
-	local rel=$1 dir=$cache/kernels/$1 pkgs=("linux-image-$1") part
+	local rel=$1 dir=$cache/kernels/$1 pkgs part
 	[ ! -e "$dir/complete" ] || return 0
 	[ -z "$offline" ] || die "Linux $rel cannot be fetched, $offline: put that right, or name a kernel of your own with KERNEL=/path/to/vmlinuz"
-	if at_least 6.19 "$rel"; then pkgs=("linux-binary-$rel" "linux-modules-$rel" "linux-base-$rel"); fi
+	# What a release is split into differs: take what there is.
+	mapfile -t pkgs < <(apt-cache "${opts[@]}" pkgnames linux- | grep -xE "linux-(image|binary|modules|base)-${rel//[.+]/\\&}")
 	echo "vm/kernel.sh: downloading Linux $rel (about 50 MB, once)" >&2
 	tmp=$(mktemp -d "$cache/fetch.XXXXXX"); trap 'rm -rf "$tmp"' EXIT
 	full && die "less than 200 MB are free for $cache: make room, or set SCX_VRQ_CACHE to a folder elsewhere"
@@ -66,7 +67,8 @@ fetch() { # release
 	find "$tmp/root" -path "*/modules/$rel" -prune -exec mv -t "$tmp/out/lib/modules" {} +
 	find "$tmp/root" "$tmp/out" \( -name "vmlinuz-$rel" -o -name vmlinuz \) -type f -exec mv {} "$tmp/out/vmlinuz" \; -quit
 	[ -f "$tmp/out/vmlinuz" ] || die "the packages of Linux $rel hold no kernel image: ${pkgs[*]}"
-	depmod -b "$tmp/out" "$rel" || die "depmod failed for Linux $rel: is the package kmod installed?"
+	# The archive keeps the images of some releases without their modules: enough for vm/cost.sh.
+	[ ! -d "$tmp/out/lib/modules/$rel" ] || depmod -b "$tmp/out" "$rel" || die "depmod failed for Linux $rel: is the package kmod installed?"
 	touch "$tmp/out/complete"
 	rm -rf "$dir"; mv "$tmp/out" "$dir"
 	rm -rf "$tmp"; trap - EXIT

@@ -5,10 +5,14 @@
 use anyhow::{Context, Result};
 use scx_stats::prelude::StatsClient;
 use std::collections::BTreeMap;
+use std::thread;
+use std::time::{Duration, Instant};
 
 pub type Counters = BTreeMap<String, u64>;
 
 const TIMEOUT_MS: u64 = 2_000;
+const ANSWERS_WITHIN: Duration = Duration::from_secs(10);
+const POLL: Duration = Duration::from_millis(10);
 
 /// Names that are the largest value seen, not a count: a difference of two would mean nothing.
 fn is_peak(name: &str) -> bool {
@@ -28,6 +32,18 @@ pub fn since(before: &Counters, after: &Counters) -> Counters {
             (name.clone(), value)
         })
         .collect()
+}
+
+/// Waits until scx_vrq answers: it serves its statistics a moment after the kernel has put it in charge.
+pub fn wait_for_vrq() -> Result<()> {
+    let start = Instant::now();
+    loop {
+        match read_vrq() {
+            Ok(_) => return Ok(()),
+            Err(error) if start.elapsed() > ANSWERS_WITHIN => return Err(error),
+            Err(_) => thread::sleep(POLL),
+        }
+    }
 }
 
 /// scx_vrq's counters since it was loaded, through its scx_stats socket.

@@ -90,8 +90,11 @@ impl Machine for ThisMachine {
         let log = self.scratch.path().join("scheduler.log");
         let scheduler = SchedulerUnderTest::start(spec, self.sched_ext.clone(), &log)?;
         let ops = scheduler.ops().map(String::from);
-        self.serves_counters = matches!(spec.kind, SchedulerKind::Vrq { .. });
         self.attached = Some(scheduler);
+        if let SchedulerKind::Vrq { .. } = spec.kind {
+            counters::wait_for_vrq()?;
+            self.serves_counters = true;
+        }
         Ok(ops)
     }
 

@@ -352,7 +352,20 @@ void BPF_STRUCT_OPS(vrq_set_weight, struct task_struct *p, u32 weight)
 		kick_preempt(cc, scx_bpf_task_cpu(p), p->pid);
 }
 
-/* Before 7.1: a higher class takes the CPU; what waits on it comes back to enqueue. */
+/*
+ * A higher class takes the CPU: what waits there has to come back to enqueue, for another CPU. From
+ * 7.1 on SCX_ENQ_IMMED sees to it; 6.19 and 7.0 want a tracepoint, earlier kernels a callback. The
+ * loader loads one of the three.
+ */
+SEC("tp_btf/sched_switch")
+int BPF_PROG(vrq_sched_switch, bool preempt, struct task_struct *prev, struct task_struct *next,
+	     unsigned int prev_state)
+{
+	if (next->prio < VRQ_STATIC_PRIO_BASE && !task_outranks(prev) && (preempt || !prev_state))
+		scx_bpf_reenqueue_local_from_anywhere();
+	return 0;
+}
+
 void BPF_STRUCT_OPS(vrq_cpu_release, s32 cpu, struct scx_cpu_release_args *args)
 {
 	scx_bpf_reenqueue_local();

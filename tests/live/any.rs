@@ -15,11 +15,12 @@ fn it_attaches_and_gives_the_machine_back_with_a_clean_dmesg() {
     let vrq = Vrq::start(&[]);
     let hogs = Hogs::same(nr_cpus() + 1, Hog::default());
     hogs.assert_alive();
+    dmesg.assert_clean();
     let ended = vrq.stop();
     hogs.assert_alive();
     assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
     assert_eq!(state(), "disabled");
-    dmesg.assert_clean();
+    dmesg.assert_clean_after_detach();
     // One line says what runs now, one who has the machine; nothing that reads like a failure.
     let lines: Vec<&str> = ended.stdout.lines().collect();
     assert_eq!(lines.len(), 2, "{}", ended.stdout);
@@ -205,6 +206,7 @@ fn policy_and_nice_change_while_it_runs() {
     });
     task.join().expect("it ran through");
     hogs.assert_alive();
-    assert_eq!(vrq.stop().status.code(), Some(0));
     dmesg.assert_clean();
+    assert_eq!(vrq.stop().status.code(), Some(0));
+    dmesg.assert_clean_after_detach();
 }
