@@ -66,22 +66,27 @@ fn counters(intf: &str) -> Result<String, std::fmt::Error> {
     }
     code.push_str(
         "    #[stat(desc = \"longest wait of a task that was taken, in ms, to a tick (since the load)\")]\n    \
-         pub longest_wait_ms: u64,\n}\n\nimpl Counters {\n    \
+         pub longest_wait_ms: u64,\n    \
+         #[stat(desc = \"longest that a NORMAL task can wait by the formula, in ms, at the most tasks seen\")]\n    \
+         pub longest_wait_bound_ms: u64,\n}\n\nimpl Counters {\n    \
          /// From the BPF side's array, in the order of `enum vrq_stat`.\n    \
-         pub fn from_raw(raw: &[u64; VRQ_NR_STATS as usize], longest_wait_ms: u64) -> Self {\n        Self {\n",
+         pub fn from_raw(raw: &[u64; VRQ_NR_STATS as usize]) -> Self {\n        Self {\n",
     );
     for (i, name) in names.iter().enumerate() {
         writeln!(code, "            {name}: raw[{i}],")?;
     }
     code.push_str(
-        "            longest_wait_ms,\n        }\n    }\n\n    \
-         /// What happened since `earlier`. The longest wait is not a rate and stays as it is.\n    \
+        "            ..Self::default()\n        }\n    }\n\n    \
+         /// What happened since `earlier`. The longest wait and its bound are no rates and stay as they are.\n    \
          pub fn since(&self, earlier: &Self) -> Self {\n        Self {\n",
     );
     for name in &names {
         writeln!(code, "            {name}: self.{name}.wrapping_sub(earlier.{name}),")?;
     }
-    code.push_str("            longest_wait_ms: self.longest_wait_ms,\n        }\n    }\n}\n");
+    code.push_str(
+        "            longest_wait_ms: self.longest_wait_ms,\n            \
+         longest_wait_bound_ms: self.longest_wait_bound_ms,\n        }\n    }\n}\n",
+    );
     Ok(code)
 }
 

@@ -4,7 +4,8 @@
 use crate::bench::BenchArgs;
 use crate::failure::{self, Status, failure};
 use crate::policy::{
-    VRQ_RBI_CORRECTED, VRQ_RBI_NEXT_NE_PREV, VRQ_RR_INTERVAL_DFL_MS, VRQ_RR_INTERVAL_MAX_MS, VRQ_RR_INTERVAL_MIN_MS,
+    VRQ_MAX_WAIT_DFL_MS, VRQ_MAX_WAIT_MAX_MS, VRQ_MAX_WAIT_MIN_MS, VRQ_RBI_CORRECTED, VRQ_RBI_NEXT_NE_PREV,
+    VRQ_RR_INTERVAL_DFL_MS, VRQ_RR_INTERVAL_MAX_MS, VRQ_RR_INTERVAL_MIN_MS,
 };
 use clap::{Parser, Subcommand, ValueEnum};
 use scx_utils::libbpf_clap_opts::LibbpfOpts;
@@ -24,6 +25,12 @@ pub struct Cli {
     #[arg(long, value_name = "MS", default_value_t = VRQ_RR_INTERVAL_DFL_MS,
           value_parser = clap::value_parser!(u32).range(VRQ_RR_INTERVAL_MIN_MS as i64..=VRQ_RR_INTERVAL_MAX_MS as i64))]
     pub rr_interval_ms: u32,
+
+    /// No runnable task waits longer than this, in ms, as long as the bound (see `--stats`) allows
+    /// it. With more tasks than that slices are shortened, to a tick at the least.
+    #[arg(long, value_name = "MS", default_value_t = VRQ_MAX_WAIT_DFL_MS,
+          value_parser = clap::value_parser!(u32).range(VRQ_MAX_WAIT_MIN_MS as i64..=VRQ_MAX_WAIT_MAX_MS as i64))]
+    pub max_wait_ms: u32,
 
     /// When an idle CPU is woken for the task that leaves this one: the corrected condition, or the
     /// old one (next != prev), kept so that the two can be compared.
@@ -89,6 +96,8 @@ pub enum Switch {
 pub struct Config {
     /// 1..=1000.
     pub rr_interval_ms: u32,
+    /// 100..=15000.
+    pub max_wait_ms: u32,
     /// VRQ_RBI_CORRECTED or VRQ_RBI_NEXT_NE_PREV.
     pub resched_best_idle: u32,
     /// Whether a pick looks at the queue without its lock first.
@@ -113,6 +122,7 @@ impl Cli {
         }
         Ok(Config {
             rr_interval_ms: self.rr_interval_ms,
+            max_wait_ms: self.max_wait_ms,
             resched_best_idle: match self.resched_best_idle {
                 ReschedBestIdle::Corrected => VRQ_RBI_CORRECTED,
                 ReschedBestIdle::NextNePrev => VRQ_RBI_NEXT_NE_PREV,

@@ -39,6 +39,12 @@ pub fn release() -> String {
     fs::read_to_string("/proc/sys/kernel/osrelease").map(|s| s.trim().to_string()).unwrap_or_else(|_| "?".into())
 }
 
+/// Tasks that are runnable now, those that run among them.
+pub fn runnable() -> u64 {
+    let loadavg = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    loadavg.split_whitespace().nth(3).and_then(|f| f.split('/').next()?.parse().ok()).unwrap_or(0)
+}
+
 /// Length of a tick in ns: the resolution of the coarse clock.
 pub fn tick_ns() -> u32 {
     let mut ts = libc::timespec { tv_sec: 0, tv_nsec: 0 };

@@ -11,9 +11,10 @@ mod bindings {
 
 use bindings::*;
 pub use bindings::{
-    VRQ_AGEING_MS, VRQ_CPU_WORDS, VRQ_MAX_CPUS, VRQ_NR_DISTANCES, VRQ_NR_STATS, VRQ_NR_USER_PRIO, VRQ_RBI_CORRECTED,
+    VRQ_AGEING_MS, VRQ_AGEING_PERIOD_MS, VRQ_CPU_WORDS, VRQ_MAX_CPUS, VRQ_MAX_WAIT_DFL_MS, VRQ_MAX_WAIT_MAX_MS,
+    VRQ_MAX_WAIT_MIN_MS, VRQ_NR_DISTANCES, VRQ_NR_STATS, VRQ_NR_USER_PRIO, VRQ_NR_WAIT_BUCKETS, VRQ_RBI_CORRECTED,
     VRQ_RBI_NEXT_NE_PREV, VRQ_RESCHED_NS, VRQ_RR_INTERVAL_DFL_MS, VRQ_RR_INTERVAL_MAX_MS, VRQ_RR_INTERVAL_MIN_MS,
-    VRQ_TIMEOUT_MS, vrq_cpu, vrq_topology,
+    VRQ_TIMEOUT_MS, vrq_broken_promise, vrq_cpu, vrq_topology,
 };
 
 /// The class of a task in the key; better first.
@@ -69,6 +70,16 @@ pure!(/// What parent and child each get (ns) of the parent's slice; 0: both sta
 pure!(/// The deadline (ns) after a change of nice.
     renice_deadline(deadline: u64, old_user_prio: u32, new_user_prio: u32, rr_interval_ms: u32) -> u64
         = vrq_renice_deadline);
+pure!(/// The longest that a NORMAL or BATCH task waits (ns) with so many runnable tasks for each CPU.
+    wait_bound_ns(runnable_per_cpu: u64, rr_interval_ms: u32, tick_ns: u32) -> u64 = vrq_wait_bound_ns);
+pure!(/// The same for IDLEPRIO, which is promoted after a while.
+    idleprio_wait_bound_ns(runnable_per_cpu: u64, rr_interval_ms: u32, tick_ns: u32) -> u64
+        = vrq_idleprio_wait_bound_ns);
+pure!(/// The slice (ns) that keeps the promised wait with so many tasks queued for each CPU.
+    loaded_slice_ns(queued_per_cpu: u64, rr_interval_ms: u32, tick_ns: u32, max_wait_ms: u32) -> u64
+        = vrq_loaded_slice_ns);
+pure!(/// The bucket of the histogram of waits.
+    wait_bucket(waited_ticks: u64) -> u32 = vrq_wait_bucket);
 pure!(/// The deadline (ns) in a key.
     key_deadline(key: u64) -> u64 = vrq_key_deadline);
 pure!(/// May a task with `key` preempt one that runs with `victim_key`?

@@ -4,9 +4,9 @@ use crate::bpf_skel::{BpfSkel, BpfSkelBuilder};
 use crate::cli::{self, Config};
 use crate::failure::{Status, failure};
 use crate::policy::{VRQ_MAX_CPUS, vrq_cpu, vrq_topology};
-use crate::stats::Counters;
+use crate::stats::{Counters, Sample, Waits};
 use crate::topology::Machine;
-use crate::{cgroups, host, stats};
+use crate::{cgroups, host, policy, stats};
 use anyhow::{Context, Result};
 use libbpf_rs::{Link, MapCore, MapFlags, OpenObject, PrintLevel};
 use log::{info, warn};
@@ -52,6 +52,7 @@ impl Exit {
 /// Every way to end but "stopped by the user or the administrator"; see [`Status`].
 pub fn run(config: &Config) -> Result<()> {
     host::check()?;
+    answer_under_load();
     ctrlc::set_handler(|| STOP.store(true, Ordering::Relaxed)).context("signals cannot be caught")?;
     let mut reloads = 0;
     loop {
@@ -63,6 +64,14 @@ pub fn run(config: &Config) -> Result<()> {
             continue;
         }
         return end(&exit, reloads);
+    }
+}
+
+/// This process watches and tunes: with nice -20 its deadlines are near, so it answers under any load.
+fn answer_under_load() {
+    // SAFETY: changes the priority of this process only.
+    if unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, -20) } != 0 {
+        log::debug!("nice -20 refused: statistics may be slow under load");
     }
 }
 
@@ -111,11 +120,14 @@ fn load<'obj>(config: &Config, machine: &Machine, object: &'obj mut MaybeUninit<
         scx_ops_open!(BpfSkelBuilder::default(), object, vrq_ops, open_opts).map_err(|e| e.context(libbpf_lines()))?;
 
     let rodata = skel.maps.rodata_data.as_mut().context("the BPF object has no rodata")?;
-    rodata.rr_interval_ms = config.rr_interval_ms;
+    rodata.max_wait_ms = config.max_wait_ms;
     rodata.nr_cpu_ids = machine.nr_cpu_ids as u32;
     rodata.tick_ns = host::tick_ns();
     rodata.resched_best_idle = config.resched_best_idle;
     rodata.idle_fast_path = config.idle_fast_path;
+    let data = skel.maps.data_data.as_mut().context("the BPF object has no data")?;
+    data.rr_interval_ms = config.rr_interval_ms;
+    data.nr_online = machine.online.len() as u32;
     skel.maps.cpus.set_max_entries(machine.nr_cpu_ids as u32)?;
     skel.maps.topology.set_max_entries(machine.nr_cpu_ids as u32)?;
 
@@ -169,29 +181,112 @@ fn attach(skel: &mut BpfSkel) -> Result<Link> {
     }
 }
 
-/// Serve statistics until a signal comes or the kernel has ended the scheduler.
+/// Serve statistics and tell what is wrong until a signal comes or the kernel has ended the scheduler.
 fn watch(config: &Config, machine: &Machine, skel: &BpfSkel) -> Result<()> {
-    let counters = || read_counters(skel, machine.nr_cpu_ids);
+    let mut observer = Observer::new(config, machine, skel);
     let server = stats::serve();
     announce(config, machine);
-    let mut last = counters()?;
+    let mut last = observer.sample()?.counters;
     let mut next = config.stats.map(|every| Instant::now() + every);
     while !STOP.load(Ordering::Relaxed) && exit_kind(skel) == 0 {
         match &server {
-            Some(server) => server.answer(WATCH, &counters),
+            Some(server) => server.answer(WATCH, &mut || observer.sample()),
             None => std::thread::sleep(WATCH),
         }
+        observer.look()?;
         if let (Some(every), Some(due)) = (config.stats, next)
             && Instant::now() >= due
         {
-            let now = counters()?;
+            let now = observer.sample()?;
             // A closed terminal or a full disk does not end a scheduler.
-            let _ = writeln!(std::io::stdout(), "{}", now.since(&last));
-            last = now;
+            let _ = writeln!(std::io::stdout(), "{} | {}", now.counters.since(&last), now.waits);
+            last = now.counters;
             next = Some(due + every);
         }
     }
     Ok(())
+}
+
+/// Reads what the BPF side counts, and says once what people should know.
+struct Observer<'a, 'obj> {
+    config: &'a Config,
+    machine: &'a Machine,
+    skel: &'a BpfSkel<'obj>,
+    tick_ns: u32,
+    longest_bound_ms: u64,
+    promises_told: u64,
+    overload_told: bool,
+    look_at: Instant,
+}
+
+impl<'a, 'obj> Observer<'a, 'obj> {
+    fn new(config: &'a Config, machine: &'a Machine, skel: &'a BpfSkel<'obj>) -> Self {
+        Self {
+            config,
+            machine,
+            skel,
+            tick_ns: host::tick_ns(),
+            longest_bound_ms: 0,
+            promises_told: 0,
+            overload_told: false,
+            look_at: Instant::now(),
+        }
+    }
+
+    fn sample(&mut self) -> Result<Sample> {
+        self.note_bound();
+        let cpus = read_cpus(self.skel, self.machine.nr_cpu_ids)?;
+        let mut counters = Counters::from_cpus(&cpus, self.tick_ns.into());
+        counters.longest_wait_bound_ms = self.longest_bound_ms;
+        Ok(Sample { counters, waits: Waits::from_cpus(&cpus, self.tick_ns.into()) })
+    }
+
+    /// The bound grows with the tasks that are runnable: keep the largest.
+    fn note_bound(&mut self) {
+        let per_cpu = host::runnable().div_ceil(self.machine.online.len().max(1) as u64);
+        let bound_ns = policy::wait_bound_ns(per_cpu, self.config.rr_interval_ms, self.tick_ns);
+        self.longest_bound_ms = self.longest_bound_ms.max(bound_ns / 1_000_000);
+    }
+
+    /// Once a second: was a promise broken, does overload begin?
+    fn look(&mut self) -> Result<()> {
+        if Instant::now() < self.look_at {
+            return Ok(());
+        }
+        self.look_at = Instant::now() + Duration::from_secs(1);
+        let counters = self.sample()?.counters;
+        if counters.nr_overload_slices > 0 && !self.overload_told {
+            self.overload_told = true;
+            warn!(
+                "overload: with so many runnable tasks a wait of up to {} ms is possible, more than {} ms: slices are \
+                 shortened (this is said once, nr_overload_slices counts)",
+                counters.longest_wait_bound_ms, self.config.max_wait_ms
+            );
+        }
+        if counters.nr_broken_promises > self.promises_told {
+            self.promises_told = counters.nr_broken_promises;
+            self.tell_promise();
+        }
+        Ok(())
+    }
+
+    fn tell_promise(&self) {
+        let Some(bss) = &self.skel.maps.bss_data else { return };
+        let p = &bss.broken_promise;
+        warn!(
+            "{}[{}] waited {} ms, longer than the promised {} ms: {} CPUs allowed, taken by CPU {}, where {}[{}] ran \
+             ({} such waits so far)",
+            text(&p.comm),
+            p.pid,
+            p.waited_ms,
+            self.config.max_wait_ms,
+            p.nr_cpus_allowed,
+            p.cpu,
+            text(&p.ran_comm),
+            p.ran_pid,
+            self.promises_told
+        );
+    }
 }
 
 fn announce(config: &Config, machine: &Machine) {
@@ -226,7 +321,7 @@ fn print_owner() {
     let _ = writeln!(std::io::stdout(), "scx_vrq has ended: {owner} has the machine");
 }
 
-fn read_counters(skel: &BpfSkel, nr_cpu_ids: usize) -> Result<Counters> {
+fn read_cpus(skel: &BpfSkel, nr_cpu_ids: usize) -> Result<Vec<vrq_cpu>> {
     let mut cpus = Vec::with_capacity(nr_cpu_ids);
     for cpu in 0..nr_cpu_ids as u32 {
         let value = skel.maps.cpus.lookup(&cpu.to_ne_bytes(), MapFlags::ANY)?.context("a CPU has no counters")?;
@@ -234,7 +329,13 @@ fn read_counters(skel: &BpfSkel, nr_cpu_ids: usize) -> Result<Counters> {
         // SAFETY: the length was checked, and every bit pattern is a value of this struct of integers.
         cpus.push(unsafe { std::ptr::read_unaligned(value.as_ptr().cast::<vrq_cpu>()) });
     }
-    Ok(Counters::from_cpus(&cpus, host::tick_ns().into()))
+    Ok(cpus)
+}
+
+/// Text of the kernel's. Names in it may end inside a character, so it is read leniently.
+fn text(chars: &[i8]) -> String {
+    let bytes: Vec<u8> = chars.iter().map(|c| *c as u8).take_while(|b| *b != 0).collect();
+    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 fn exit_kind(skel: &BpfSkel) -> i32 {
@@ -245,13 +346,9 @@ fn exit_kind(skel: &BpfSkel) -> i32 {
     }
 }
 
-/// The kernel's exit record. Names in it may end inside a character, so it is read leniently.
+/// The kernel's exit record.
 fn read_exit(skel: &BpfSkel) -> Result<Exit> {
     let uei = &skel.maps.data_data.as_ref().context("the BPF object has no data")?.uei;
-    let text = |chars: &[i8]| {
-        let bytes: Vec<u8> = chars.iter().map(|c| *c as u8).take_while(|b| *b != 0).collect();
-        String::from_utf8_lossy(&bytes).into_owned()
-    };
     let (reason, msg) = (text(&uei.reason), text(&uei.msg));
     let dump = skel.maps.data_uei_dump.lookup(&0u32.to_ne_bytes(), MapFlags::ANY)?.unwrap_or_default();
     let dump_len = dump.iter().position(|b| *b == 0).unwrap_or(dump.len());

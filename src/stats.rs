@@ -1,7 +1,7 @@
 //! Statistics: what was counted (`Counters`, absolute), and what happened in an interval.
 
 use crate::failure::{Status, failure};
-use crate::policy::{VRQ_NR_STATS, vrq_cpu};
+use crate::policy::{VRQ_NR_STATS, VRQ_NR_WAIT_BUCKETS, vrq_cpu};
 use anyhow::Result;
 use crossbeam_channel::{Receiver, Sender};
 use scx_stats::prelude::*;
@@ -24,12 +24,54 @@ impl Counters {
             }
             longest_ticks = longest_ticks.max(cpu.longest_wait_ticks);
         }
-        Self::from_raw(&raw, longest_ticks.saturating_mul(tick_ns) / 1_000_000)
+        Self { longest_wait_ms: longest_ticks.saturating_mul(tick_ns) / 1_000_000, ..Self::from_raw(&raw) }
     }
 
     /// All passes that ended in idle, by whichever way.
     pub fn goidle(&self) -> u64 {
         self.nr_goidle_idle + self.nr_goidle_deactivate + self.nr_goidle_needother + self.nr_goidle_other
+    }
+}
+
+/// How long tasks waited that were taken from a queue, since the load.
+#[stat_doc]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Stats)]
+#[stat(top)]
+pub struct Waits {
+    #[stat(desc = "length of a tick, in ns")]
+    pub tick_ns: u64,
+    #[stat(desc = "tasks that waited less than a tick, then 1, 2 to 3, 4 to 7, ... ticks")]
+    pub tasks: Vec<u64>,
+}
+
+impl Waits {
+    /// The sum over CPUs.
+    pub fn from_cpus<'a>(cpus: impl IntoIterator<Item = &'a vrq_cpu>, tick_ns: u64) -> Self {
+        let mut tasks = vec![0u64; VRQ_NR_WAIT_BUCKETS as usize];
+        for cpu in cpus {
+            for (sum, n) in tasks.iter_mut().zip(cpu.waits) {
+                *sum = sum.wrapping_add(n);
+            }
+        }
+        Self { tick_ns, tasks }
+    }
+}
+
+/// `waits <4ms 120, 4ms 3, 16ms 1`: the buckets that hold something, by their lower end.
+impl fmt::Display for Waits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let tick_ms = self.tick_ns as f64 / 1e6;
+        let shown: Vec<String> = self
+            .tasks
+            .iter()
+            .enumerate()
+            .filter(|(_, n)| **n > 0)
+            .map(|(bucket, n)| match bucket {
+                0 => format!("<{tick_ms}ms {n}"),
+                _ => format!("{}ms {n}", tick_ms * f64::from(1u32 << (bucket - 1))),
+            })
+            .collect();
+        write!(f, "waits {}", shown.join(", "))
     }
 }
 
@@ -40,7 +82,7 @@ impl fmt::Display for Counters {
             f,
             "dispatches {} (direct {}) wakeups {} preemptions {} | goidle idle {} deactivate {} needother {} other {} | \
              kicks {} empty {} second {} third {} | keeps {} wins {} races {} refills {} aged {} rt {} | \
-             longest wait {} ms",
+             overload {} broken {} | longest wait {} ms, bound {} ms",
             self.nr_dispatches,
             self.nr_direct,
             self.nr_wakeups,
@@ -59,26 +101,38 @@ impl fmt::Display for Counters {
             self.nr_refills,
             self.nr_aged,
             self.nr_rt_displaced,
+            self.nr_overload_slices,
+            self.nr_broken_promises,
             self.longest_wait_ms,
+            self.longest_wait_bound_ms,
         )
     }
 }
 
-/// The statistics socket of the scheduler that runs: `top` for what happened since the client's last
-/// request, `counters` for the sums since the load.
-pub struct Server {
-    server: StatsServer<(), Counters>,
+/// One reading of everything that is counted.
+#[derive(Clone, Debug, Default)]
+pub struct Sample {
+    /// Sums since the load.
+    pub counters: Counters,
+    /// How long tasks waited.
+    pub waits: Waits,
 }
 
-fn server_data() -> StatsServerData<(), Counters> {
-    let fetch = |(req, res): (&Sender<()>, &Receiver<Counters>)| -> Result<Counters> {
+/// The statistics socket of the scheduler that runs: `top` for what happened since the client's last
+/// request, `counters` for the sums since the load, `waits` for how long tasks waited.
+pub struct Server {
+    server: StatsServer<(), Sample>,
+}
+
+fn server_data() -> StatsServerData<(), Sample> {
+    let fetch = |(req, res): (&Sender<()>, &Receiver<Sample>)| -> Result<Sample> {
         req.send(())?;
         Ok(res.recv()?)
     };
-    let open: Box<dyn StatsOpener<(), Counters>> = Box::new(move |channels| {
-        let mut last = fetch(channels)?;
-        let read: Box<dyn StatsReader<(), Counters>> = Box::new(move |_args, channels| {
-            let now = fetch(channels)?;
+    let open: Box<dyn StatsOpener<(), Sample>> = Box::new(move |channels| {
+        let mut last = fetch(channels)?.counters;
+        let read: Box<dyn StatsReader<(), Sample>> = Box::new(move |_args, channels| {
+            let now = fetch(channels)?.counters;
             let delta = now.since(&last);
             last = now;
             delta.to_json()
@@ -87,8 +141,10 @@ fn server_data() -> StatsServerData<(), Counters> {
     });
     StatsServerData::new()
         .add_meta(Counters::meta())
+        .add_meta(Waits::meta())
         .add_ops("top", StatsOps { open, close: None })
-        .add_stats("counters", Box::new(move |_args, channels| fetch(channels)?.to_json()))
+        .add_stats("counters", Box::new(move |_args, channels| fetch(channels)?.counters.to_json()))
+        .add_stats("waits", Box::new(move |_args, channels| fetch(channels)?.waits.to_json()))
 }
 
 /// Open the socket. Without one (its directory cannot be made, say) the scheduler runs all the same.
@@ -104,10 +160,10 @@ pub fn serve() -> Option<Server> {
 
 impl Server {
     /// Answer one request if there is one within `wait`.
-    pub fn answer(&self, wait: Duration, counters: &dyn Fn() -> Result<Counters>) {
+    pub fn answer(&self, wait: Duration, sample: &mut dyn FnMut() -> Result<Sample>) {
         let (res, req) = self.server.channels();
         if req.recv_timeout(wait).is_ok()
-            && let Ok(now) = counters()
+            && let Ok(now) = sample()
         {
             // The client may have gone.
             let _ = res.send(now);
@@ -159,7 +215,9 @@ mod tests {
     fn cpu(dispatches: u64, longest_wait_ticks: u64) -> vrq_cpu {
         let mut stats = [0; VRQ_NR_STATS as usize];
         stats[0] = dispatches;
-        vrq_cpu { kicked: 0, idle_kick: 0, has_pinned: 0, sync: 0, online: 1, pad: 0, longest_wait_ticks, stats }
+        // SAFETY: a plain struct of integers, for which zero is a value.
+        let zero: vrq_cpu = unsafe { std::mem::zeroed() };
+        vrq_cpu { longest_wait_ticks, stats, ..zero }
     }
 
     #[test]
@@ -181,9 +239,11 @@ mod tests {
         for (i, n) in raw.iter_mut().enumerate() {
             *n = i as u64 + 1;
         }
-        let json = serde_json::to_value(Counters::from_raw(&raw, 0)).expect("counters serialize");
+        let json = serde_json::to_value(Counters::from_raw(&raw)).expect("counters serialize");
         let mut seen: Vec<u64> = json.as_object().expect("a flat object").values().filter_map(|v| v.as_u64()).collect();
         seen.sort_unstable();
-        assert_eq!(seen, (0..=VRQ_NR_STATS as u64).collect::<Vec<_>>());
+        // The two that are no sums are 0.
+        let wanted: Vec<u64> = [0].into_iter().chain(0..=VRQ_NR_STATS as u64).collect();
+        assert_eq!(seen, wanted);
     }
 }

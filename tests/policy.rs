@@ -44,6 +44,14 @@ fn offsets_of_the_default_interval_in_real_milliseconds() {
 }
 
 #[test]
+fn the_wait_bound_of_the_default() {
+    let (rr, tick) = (VRQ_RR_INTERVAL_DFL_MS, 4_000_000);
+    assert_eq!(policy::wait_bound_ns(2, rr, tick), 238_546_875 + 3 * 8_000_000);
+    let ageing = u64::from(VRQ_AGEING_MS + VRQ_AGEING_PERIOD_MS) * 1_000_000;
+    assert_eq!(policy::idleprio_wait_bound_ns(2, rr, tick), ageing + policy::wait_bound_ns(2, rr, tick));
+}
+
+#[test]
 fn idleprio_is_the_only_policy_of_its_class() {
     for number in 0..8 {
         let wanted = if number == libc::SCHED_IDLE as u32 { Class::Idleprio } else { Class::Normal };
@@ -148,6 +156,25 @@ proptest! {
     #[test]
     fn renice_never_goes_below_boot(deadline in 0u64..1 << 40, old in user_prio(), new in user_prio(), ms in rr_interval()) {
         prop_assert!(policy::renice_deadline(deadline, old, new, ms) <= deadline + policy::deadline_offset_ns(new, ms));
+    }
+
+    #[test]
+    fn a_loaded_slice_is_a_tick_to_rr_interval_and_shrinks_with_the_queue(
+        queued in 0u64..100_000, ms in rr_interval(), tick in 1_000_000u32..10_000_000, wait in 100u32..15_000,
+    ) {
+        let slice = policy::loaded_slice_ns(queued, ms, tick, wait);
+        prop_assert!(slice <= policy::slice_ns(ms));
+        prop_assert!(slice >= u64::from(tick).min(policy::slice_ns(ms)));
+        prop_assert!(policy::loaded_slice_ns(queued + 1, ms, tick, wait) <= slice);
+        if policy::wait_bound_ns(queued, ms, tick) <= u64::from(wait) * 1_000_000 {
+            prop_assert_eq!(slice, policy::slice_ns(ms));
+        }
+    }
+
+    #[test]
+    fn wait_buckets_are_powers_of_two(ticks in any::<u64>()) {
+        let wanted = if ticks == 0 { 0 } else { (ticks.ilog2() + 1).min(VRQ_NR_WAIT_BUCKETS - 1) };
+        prop_assert_eq!(policy::wait_bucket(ticks), wanted);
     }
 
     #[test]

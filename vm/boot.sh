@@ -7,9 +7,10 @@
 # The guest (virtme-ng over virtiofs) runs CMD in the caller's directory, with the caller's PATH and no
 # stdin. What it writes is lost: /run and /dev/shm are tmpfs, /tmp too unless the directory or CMD lie
 # in it, and /etc, /var, HOME and the directory are overlays. All else is read-only.
-# --accel auto takes KVM where that works, else icount: emulation whose clock counts instructions (4 ns each, over all CPUs): a busy host does
-# not disturb the guest's time, and kernel code that is patched under running CPUs, as sched_ext does when it
-# starts and stops, never meets the emulator's threads (with them, a guest in ten panics in __schedule).
+# --accel auto takes KVM where that works, else icount: emulation whose clock counts instructions (4 ns each, over
+# all CPUs). A busy host does not disturb such a guest's time, and kernel code that is patched under running CPUs,
+# as sched_ext does when it starts and stops, never meets the emulator's threads (under tcg, with the QEMU 7.2 of
+# Debian 12, a guest in ten panics in __schedule for that).
 # Limits: no network; VM_TIMEOUT seconds (1800); x86-64.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)

@@ -33,7 +33,8 @@ read -r program options <<< "$scheduler" || true
 image=$("$here/kernel.sh" "$kernel")
 
 tmp=$(mktemp -d "${TMPDIR:-/tmp}/scx_vrq.XXXXXX") vm=''
-trap '[ -z "$vm" ] || kill -KILL "$vm" 2>/dev/null || true; rm -rf "$tmp"' EXIT
+# timeout and QEMU are a process group of their own
+trap '[ -z "$vm" ] || { kill -KILL -- "-$vm"; wait "$vm"; } 2>/dev/null || true; rm -rf "$tmp"' EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM HUP
 

@@ -22,19 +22,22 @@ passed=0 failed=0 kernels=''
 log=$(mktemp) || exit
 trap 'rm -f "$log"' EXIT
 
+count() { # passed or failed: the sum over libtest's result lines
+	local list
+	list=$(grep -aoP "^test result: .*?\K\d+(?= $1)" "$log" | paste -sd+)
+	echo $((list))
+}
 step() { # name, command...
 	local name=$1 status=0 ok bad
 	shift
 	echo "== $name (after $SECONDS s)"
 	"$@" 2>&1 | tee "$log" || status=$?
-	ok=$(grep -aoP '^test result: .*?\K\d+(?= passed)' "$log" | paste -sd+ | bc_)
-	bad=$(grep -aoP '^test result: .*?\K\d+(?= failed)' "$log" | paste -sd+ | bc_)
+	ok=$(count passed) bad=$(count failed)
 	kernels+=$(sed -n 's/^vm.boot.sh: \(Linux [^,]*\),.*/\1\n/p' "$log" | sort -u)$'\n'
 	if [ $((ok + bad)) = 0 ]; then bad=1; echo "vm/test.sh: $name ran no test" >&2
 	elif [ $status != 0 ] && [ "$bad" = 0 ]; then bad=1; echo "vm/test.sh: $name ended with status $status" >&2; fi
 	passed=$((passed + ok)) failed=$((failed + bad))
 }
-bc_() { local sum; read -r sum || sum=0; echo $((sum)); }
 
 live() { # the path of the live tests' executable, built
 	cargo test --release --features live --test live --no-run --message-format=json |

@@ -2,12 +2,14 @@
 
 use clap::{Args, ValueEnum};
 
+/// What is run under each scheduler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum WorkloadKind {
     /// Compile a real C program with make and cc
     Compile,
 }
 
+/// What `scx_vrq bench` is asked for.
 #[derive(Clone, Debug, Args)]
 pub struct BenchArgs {
     /// Measure on this machine instead of in a virtual one: needs root and a kernel with sched_ext

@@ -13,7 +13,7 @@
 
 #include "kick.bpf.h"
 
-#define AGEING_PERIOD_NS	(100 * 1000000ULL)
+#define AGEING_PERIOD_NS	(VRQ_AGEING_PERIOD_MS * 1000000ULL)
 
 struct ageing {
 	struct bpf_timer timer;
@@ -30,7 +30,7 @@ struct {
 /* Promote the tasks of @dsq that have waited too long. Returns whether IDLEPRIO tasks are left. */
 static bool ageing_promote(u64 dsq, struct vrq_cpu *cc)
 {
-	u64 limit_ticks = VRQ_AGEING_MS * 1000000ULL / tick_ns;
+	u64 limit_ticks = ms_to_ticks(VRQ_AGEING_MS);
 	struct task_struct *p;
 	bool left = false;
 

@@ -12,8 +12,6 @@
 
 #include "task_ctx.bpf.h"
 
-#define GRQ_DSQ		(1ULL << 32)	/* below it: the queue of the CPU with that number */
-
 /* To look at a queue's head without its lock. Since 6.19; before that a walk that takes the lock. */
 static struct task_struct *queue_peek(u64 dsq)
 {
@@ -79,6 +77,37 @@ static u64 task_waited_ticks(const struct task_struct *p)
 	return bpf_jiffies64() - p->scx.runnable_at;
 }
 
+/* Rare, and by one CPU at a time or lost: the loader only tells the last one. */
+static void promise_broken(const struct task_struct *p, s32 cpu, u64 waited_ticks)
+{
+	struct task_struct *ran = bpf_get_current_task_btf();
+
+	broken_promise.seq++;
+	broken_promise.waited_ms = waited_ticks * tick_ns / 1000000;
+	broken_promise.pid = p->pid;
+	broken_promise.nr_cpus_allowed = p->nr_cpus_allowed;
+	broken_promise.cpu = cpu;
+	broken_promise.ran_pid = ran->pid;
+	__builtin_memcpy(broken_promise.comm, p->comm, sizeof(broken_promise.comm));
+	__builtin_memcpy(broken_promise.ran_comm, ran->comm, sizeof(broken_promise.ran_comm));
+	broken_promise.seq++;
+}
+
+/* Note how long a task waited that @cpu takes now. */
+static void wait_note(const struct task_struct *p, s32 cpu, struct vrq_cpu *cc, u64 waited_ticks)
+{
+	u32 bucket = vrq_wait_bucket(waited_ticks);
+
+	if (bucket < VRQ_NR_WAIT_BUCKETS)
+		cc->waits[bucket]++;
+	if (waited_ticks > cc->longest_wait_ticks)
+		cc->longest_wait_ticks = waited_ticks;
+	if (waited_ticks > ms_to_ticks(max_wait_ms)) {
+		stat_inc(cc, nr_broken_promises);
+		promise_broken(p, cpu, waited_ticks);
+	}
+}
+
 /*
  * Take the first task of @dsq that @cpu may run. @head is what was compared; @matters: a task lost
  * that comparison, so count it if another CPU took @head in between.
@@ -91,8 +120,7 @@ static bool queue_take(u64 dsq, s32 cpu, struct vrq_cpu *cc, struct task_struct 
 	if (!scx_bpf_dsq_move_to_local(dsq, SCX_ENQ_IMMED))
 		return false;
 	stat_inc(cc, nr_dispatches);
-	if (waited_ticks > cc->longest_wait_ticks)
-		cc->longest_wait_ticks = waited_ticks;
+	wait_note(head, cpu, cc, waited_ticks);
 	if (matters && scx_bpf_task_cpu(head) != cpu)
 		stat_inc(cc, nr_races);
 	return true;

@@ -25,7 +25,13 @@ enum vrq_limits {
 	VRQ_CPU_WORDS		= VRQ_MAX_CPUS / 64,
 	VRQ_RESCHED_NS		= 100 * 1024,	/* a slice with less than this left is used up */
 	VRQ_AGEING_MS		= 1000,		/* IDLEPRIO waits this long before it is promoted */
-	VRQ_TIMEOUT_MS		= 20000,	/* the kernel's watchdog, far above the ageing bound */
+	VRQ_AGEING_PERIOD_MS	= 100,		/* how often that is looked at */
+	VRQ_MAX_WAIT_DFL_MS	= 4000,		/* the promise: no runnable task waits longer */
+	VRQ_MAX_WAIT_MIN_MS	= 100,
+	VRQ_MAX_WAIT_MAX_MS	= 15000,
+	VRQ_GUARD_MS		= 20000,	/* a task that waited this long: give the machine back */
+	VRQ_TIMEOUT_MS		= 25000,	/* the kernel's watchdog, above all of these */
+	VRQ_NR_WAIT_BUCKETS	= 16,		/* of waits: below a tick, then powers of two of ticks */
 };
 
 /* Policies of sched(7) that a task of ours can have; the numbers are the kernel's ABI. */
@@ -82,7 +88,9 @@ enum vrq_distance {
 	X(nr_races,		"picks in which another CPU took the compared head first")	\
 	X(nr_refills,		"slices used up: new slice, new deadline")			\
 	X(nr_aged,		"IDLEPRIO tasks promoted because they waited too long")		\
-	X(nr_rt_displaced,	"tasks brought back from under a task of a higher class")
+	X(nr_rt_displaced,	"tasks brought back from under a task of a higher class")	\
+	X(nr_overload_slices,	"slices given in overload: the bound is above max_wait_ms")	\
+	X(nr_broken_promises,	"tasks that waited longer than max_wait_ms")
 
 enum vrq_stat {
 #define VRQ_STAT_ENUM(name, doc) VRQ_STAT_##name,
@@ -105,9 +113,24 @@ struct vrq_cpu {
 	u32 sync;
 	u32 online;
 	u32 pad;
+	/* The tick at which its own queue is looked through for tasks that wait too long. */
+	u64 guard_at;
 	/* Longest wait, in ticks, of a task that this CPU took. */
 	u64 longest_wait_ticks;
 	u64 stats[VRQ_NR_STATS];
+	u64 waits[VRQ_NR_WAIT_BUCKETS];
+};
+
+/* The last task that waited longer than promised. */
+struct vrq_broken_promise {
+	u64 seq;		/* counts them; odd while one is written */
+	u64 waited_ms;
+	u32 pid;
+	u32 nr_cpus_allowed;
+	u32 cpu;		/* that took it in the end */
+	u32 ran_pid;		/* what ran there until then, 0: idle or another class */
+	char comm[16];
+	char ran_comm[16];
 };
 
 /* CPUs at each distance of one CPU, itself left out; bit n of word w is CPU 64 w + n. */

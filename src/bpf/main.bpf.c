@@ -15,26 +15,11 @@
  * Limits: tasks of real-time, deadline and stop classes are outside, above; a slice ends on a tick.
  */
 #include "ageing.bpf.h"
+#include "guard.bpf.h"
 
 char _license[] SEC("license") = "GPL";
 
 UEI_DEFINE(uei);
-
-/* Only in the build that tests the watchdog: a task of this name is never queued. */
-#ifdef VRQ_WITHHOLD
-static bool withheld(const struct task_struct *p)
-{
-	static const char name[] = "vrq-withheld";
-	u32 i;
-
-	for (i = 0; i < sizeof(name) - 1; i++)
-		if (p->comm[i] != name[i])
-			return false;
-	return true;
-}
-#else
-#define withheld(p) false
-#endif
 
 /*
  * Give @p to @cpu, an idle CPU that the caller has claimed. With nothing queued @p is the best there
@@ -277,7 +262,10 @@ void BPF_STRUCT_OPS(vrq_tick, struct task_struct *p)
 	struct vrq_cpu *cc = cpu_get(cpu);
 	struct task_struct *head;
 
-	if (nr_cpu_ids == 1 || !cc || !idle_any())
+	if (!cc)
+		return;
+	guard_tick(cpu, cc);
+	if (nr_cpu_ids == 1 || !idle_any())
 		return;
 	idle_claim(cpu);
 	head = queue_peek(GRQ_DSQ);
@@ -375,8 +363,10 @@ void BPF_STRUCT_OPS(vrq_cpu_online, s32 cpu)
 {
 	struct vrq_cpu *cc = cpu_get(cpu);
 
-	if (cc)
-		cc->online = 1;
+	if (!cc || cc->online)
+		return;
+	cc->online = 1;
+	__sync_fetch_and_add(&nr_online, 1);
 }
 
 /* The kernel moves the tasks of a CPU that goes away; nobody may claim it from here on. */
@@ -384,9 +374,10 @@ void BPF_STRUCT_OPS(vrq_cpu_offline, s32 cpu)
 {
 	struct vrq_cpu *cc = cpu_get(cpu);
 
-	if (!cc)
+	if (!cc || !cc->online)
 		return;
 	cc->online = 0;
+	__sync_fetch_and_sub(&nr_online, 1);
 	idle_claim(cpu);
 }
 
@@ -404,13 +395,14 @@ s32 BPF_STRUCT_OPS(vrq_init_task, struct task_struct *p, struct scx_init_task_ar
 void BPF_STRUCT_OPS(vrq_enable, struct task_struct *p)
 {
 	struct task_ctx *tctx = task_ctx(p);
+	struct vrq_cpu *cc = cpu_this();
 
-	if (!tctx)
+	if (!tctx || !cc)
 		return;
 	if (tctx->forked)
-		task_inherit(p, tctx);
+		task_inherit(p, tctx, cc);
 	else
-		scx_bpf_task_set_slice(p, task_refill(p, tctx));
+		scx_bpf_task_set_slice(p, task_refill(p, tctx, cc));
 }
 
 void BPF_STRUCT_OPS(vrq_dump, struct scx_dump_ctx *dctx)

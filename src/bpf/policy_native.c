@@ -2,3 +2,4 @@
 /* Gives the pure policy headers linkage, for Rust: cc compiles this, bindgen reads it. */
 #define VRQ_NATIVE
 #include "preempt.h"
+#include "wait.h"

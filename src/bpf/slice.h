@@ -44,4 +44,12 @@ POLICY_FN u64 vrq_fork_share_ns(u64 parent_left_ns)
 	return parent_left_ns >= 2 * VRQ_RESCHED_NS ? parent_left_ns / 2 : 0;
 }
 
+/* A slice ends on a tick: 6 ms are 8 ms at HZ 250. */
+POLICY_FN u64 vrq_slice_in_ticks_ns(u64 slice_ns, u32 tick_ns)
+{
+	if (!tick_ns)
+		return slice_ns;
+	return (slice_ns + tick_ns - 1) / tick_ns * tick_ns;
+}
+
 #endif

@@ -8,11 +8,23 @@
 #include "intf.h"
 
 /* Set by the loader before the load; the verifier takes them for constants and drops dead code. */
-const volatile u32 rr_interval_ms = VRQ_RR_INTERVAL_DFL_MS;
 const volatile u32 nr_cpu_ids = 1;
 const volatile u32 tick_ns = 4000000;
 const volatile u32 resched_best_idle = VRQ_RBI_CORRECTED;
 const volatile bool idle_fast_path = true;
+const volatile u32 max_wait_ms = VRQ_MAX_WAIT_DFL_MS;
+#ifdef VRQ_WITHHOLD
+const volatile u32 guard_ms = 1500;
+#else
+const volatile u32 guard_ms = VRQ_GUARD_MS;
+#endif
+
+/* Live: may change while we run; a slice that runs keeps the length it has. */
+volatile u32 rr_interval_ms = VRQ_RR_INTERVAL_DFL_MS;
+u32 nr_online = 1;
+
+/* The last broken promise, for the loader to tell. */
+struct vrq_broken_promise broken_promise;
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -32,6 +44,11 @@ static struct vrq_cpu *cpu_get(s32 cpu)
 static struct vrq_cpu *cpu_this(void)
 {
 	return cpu_get(bpf_get_smp_processor_id());
+}
+
+static u64 ms_to_ticks(u64 ms)
+{
+	return ms * 1000000ULL / tick_ns;
 }
 
 /* Counters belong to the CPU that runs this: callbacks hold its preemption off, so no atomics. */

@@ -11,6 +11,9 @@
 
 #include "stats.bpf.h"
 #include "preempt.h"
+#include "wait.h"
+
+#define GRQ_DSQ		(1ULL << 32)	/* below it: the queue of the CPU with that number */
 
 struct task_ctx {
 	u64 slice_end_ns;	/* the slice is used up when the task's run time gets here */
@@ -34,9 +37,29 @@ static struct task_ctx *task_ctx(struct task_struct *p)
 	return tctx;
 }
 
+/* Only in the build that tests the watchdogs: a task that is never queued, one that is always last. */
+#ifdef VRQ_WITHHOLD
+static __always_inline bool task_named(const struct task_struct *p, const char *name, u32 len)
+{
+	u32 i;
+
+	for (i = 0; i < len && i < sizeof(p->comm); i++)
+		if (p->comm[i] != name[i])
+			return false;
+	return true;
+}
+#define withheld(p)	task_named(p, "vrq-withheld", 12)
+#define kept_last(p)	task_named(p, "vrq-last", 8)
+#else
+#define withheld(p)	false
+#define kept_last(p)	false
+#endif
+
 /* The key by the class that the task has now: a promotion lasts until it is next queued. */
 static u64 task_key(const struct task_struct *p)
 {
+	if (kept_last(p))
+		return vrq_key(VRQ_IDLEPRIO, VRQ_DEADLINE_MASK);
 	return vrq_key(vrq_class(p->policy), p->scx.dsq_vtime);
 }
 
@@ -67,11 +90,24 @@ static bool task_outranks(const struct task_struct *p)
 	return p->prio < VRQ_STATIC_PRIO_BASE || (p->flags & PF_IDLE);
 }
 
+/* The slice that a task gets now: rr_interval, or less if so many wait that the promise asks for it. */
+static u64 slice_now_ns(struct vrq_cpu *cc)
+{
+	u64 queued = scx_bpf_dsq_nr_queued(GRQ_DSQ) / (nr_online ?: 1);
+
+	if (cc->has_pinned)
+		queued += scx_bpf_dsq_nr_queued(bpf_get_smp_processor_id());
+	if (!vrq_overload(queued, rr_interval_ms, tick_ns, max_wait_ms))
+		return vrq_slice_ns(rr_interval_ms);
+	stat_inc(cc, nr_overload_slices);
+	return vrq_loaded_slice_ns(queued, rr_interval_ms, tick_ns, max_wait_ms);
+}
+
 /* New slice, new deadline. Returns the slice. The kernel's copy of the slice is not touched. */
-static u64 task_refill(struct task_struct *p, struct task_ctx *tctx)
+static u64 task_refill(struct task_struct *p, struct task_ctx *tctx, struct vrq_cpu *cc)
 {
 	u32 user_prio = vrq_user_prio(p->static_prio);
-	u64 slice_ns = vrq_slice_ns(rr_interval_ms);
+	u64 slice_ns = slice_now_ns(cc);
 	u64 deadline = vrq_deadline(scx_bpf_now(), user_prio, rr_interval_ms);
 
 	tctx->user_prio = user_prio;
@@ -95,18 +131,18 @@ static u64 task_settle(struct task_struct *p, struct vrq_cpu *cc)
 	if (!vrq_must_refill(left_ns, p->policy))
 		return left_ns;
 	stat_inc(cc, nr_refills);
-	return task_refill(p, tctx);
+	return task_refill(p, tctx, cc);
 }
 
 /* Fork (2.4): the slice is shared, the deadline is the parent's. The parent is the current task. */
-static void task_inherit(struct task_struct *child, struct task_ctx *tctx)
+static void task_inherit(struct task_struct *child, struct task_ctx *tctx, struct vrq_cpu *cc)
 {
 	struct task_struct *parent = bpf_get_current_task_btf();
 	struct task_ctx *ptctx = bpf_task_storage_get(&task_ctxs, parent, 0, 0);
 	u64 left_ns, share_ns;
 
 	if (!ptctx || parent->policy != child->policy) {
-		scx_bpf_task_set_slice(child, task_refill(child, tctx));
+		scx_bpf_task_set_slice(child, task_refill(child, tctx, cc));
 		return;
 	}
 	left_ns = vrq_slice_left_ns(ptctx->slice_end_ns, parent->se.sum_exec_runtime);
@@ -115,7 +151,7 @@ static void task_inherit(struct task_struct *child, struct task_ctx *tctx)
 		/* Nothing to share: the child starts anew, the parent does so at its next pick. */
 		ptctx->slice_end_ns = parent->se.sum_exec_runtime;
 		scx_bpf_task_set_slice(parent, 0);
-		scx_bpf_task_set_slice(child, task_refill(child, tctx));
+		scx_bpf_task_set_slice(child, task_refill(child, tctx, cc));
 		return;
 	}
 	ptctx->slice_end_ns -= share_ns;

@@ -141,6 +141,36 @@ fn a_withheld_task_ends_it_with_status_70_and_the_report() {
 }
 
 #[test]
+fn a_task_that_waits_too_long_gives_the_machine_back_before_the_watchdog() {
+    let bin = std::env::var("VRQ_WITHHOLD_BIN").expect("VRQ_WITHHOLD_BIN names the build that withholds a task");
+    let vrq = Vrq::spawn(&mut Command::new(bin));
+    let hogs = Hogs::same(2 * nr_cpus(), Hog::default());
+    let victim = std::thread::spawn(|| {
+        // SAFETY: a NUL-terminated name for this thread.
+        unsafe { libc::prctl(libc::PR_SET_NAME, c"vrq-last".as_ptr()) };
+        std::thread::sleep(Duration::from_millis(50));
+    });
+    let ended = vrq.end();
+    assert_eq!(ended.status.code(), Some(70), "{}", ended.stderr);
+    assert!(ended.stderr.contains("guard: vrq-last["), "{}", ended.stderr);
+    victim.join().expect("the kernel's own scheduler runs it");
+    hogs.assert_alive();
+}
+
+#[test]
+fn overload_is_counted_and_said_once() {
+    let vrq = Vrq::start(&["--max-wait-ms", "250"]);
+    let hogs = Hogs::same(8 * nr_cpus(), Hog::default());
+    hogs.assert_alive();
+    std::thread::sleep(Duration::from_secs(3));
+    let after = counters();
+    assert!(after["nr_overload_slices"] > 0, "{after:?}");
+    assert!(after["longest_wait_bound_ms"] > 250, "{after:?}");
+    let ended = vrq.stop();
+    assert_eq!(ended.stderr.matches("overload:").count(), 1, "{}", ended.stderr);
+}
+
+#[test]
 fn names_that_end_inside_a_character_break_no_report() {
     let bin = std::env::var("VRQ_WITHHOLD_BIN").expect("VRQ_WITHHOLD_BIN names the build that withholds a task");
     let mut command = Command::new(bin);
