@@ -2,7 +2,7 @@
 
 KERNEL ?= newest
 CPUS ?= 4
-BENCH := target/release/scx_vrq bench --host --ratio 50 --scheduler default --scheduler vrq --rounds 1
+BENCH := target/release/scx_vrq bench --host --ratio 50 --scheduler default --scheduler vrq --rounds 1 --warmup 0 --scale 2
 
 .PHONY: build run test cost clean help
 

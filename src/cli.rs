@@ -2,6 +2,7 @@
 //! its only documentation.
 
 use crate::bench::BenchArgs;
+use crate::check::CheckArgs;
 use crate::failure::{self, Status, failure};
 use crate::policy::{
     VRQ_MAX_WAIT_DFL_MS, VRQ_MAX_WAIT_MAX_MS, VRQ_MAX_WAIT_MIN_MS, VRQ_RBI_CORRECTED, VRQ_RBI_NEXT_NE_PREV,
@@ -72,6 +73,8 @@ pub struct Cli {
 pub enum Command {
     /// Measure schedulers against each other: the throughput test at a job/core ratio.
     Bench(Box<BenchArgs>),
+    /// Would a load work on this machine, and if not, what is to be done?
+    Check(CheckArgs),
 }
 
 /// When an idle CPU is woken for prev (section 5.3).

@@ -55,6 +55,15 @@ pub fn failure(status: Status, why: impl Into<String>) -> anyhow::Error {
     Failure { status, why: why.into() }.into()
 }
 
+/// A failed load: where to look, if the sentence does not say all.
+pub fn with_hint(err: anyhow::Error) -> anyhow::Error {
+    match err.downcast::<Failure>() {
+        Ok(f) if f.status == Status::Kernel => failure(f.status, format!("{} (`scx_vrq check` shows all)", f.why)),
+        Ok(f) => f.into(),
+        Err(err) => anyhow::anyhow!("{err:#} (`scx_vrq check` shows what a load needs)"),
+    }
+}
+
 /// Print the error on stderr and give the status that it carries, 1 if none.
 pub fn report(err: &anyhow::Error) -> ExitCode {
     use std::io::Write;

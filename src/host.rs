@@ -58,53 +58,87 @@ pub fn tick_ns() -> u32 {
 /// # Errors
 /// Status 69, 77 or 75; the sentence says which and what to do.
 pub fn check() -> Result<()> {
-    kernel_can()?;
-    // SAFETY: takes no arguments and cannot fail.
-    if unsafe { libc::geteuid() } != 0 {
-        return Err(failure(Status::NotRoot, "only root may load a scheduler: run it with sudo"));
-    }
+    has_sched_ext()?;
+    has_btf()?;
+    has_tracer()?;
+    has_kfuncs()?;
+    is_root()?;
     machine_is_free()
 }
 
-fn kernel_can() -> Result<()> {
-    let no = |why: String| Err(failure(Status::Kernel, why));
-    let release = release();
-    if state().is_none() {
-        return no(format!(
-            "this kernel ({release}) has no sched_ext: boot one with CONFIG_SCHED_CLASS_EXT=y, 6.16 or later, \
-             or try scx_vrq in a virtual machine with `make run`"
-        ));
+fn cannot(why: String) -> anyhow::Error {
+    failure(Status::Kernel, format!("this kernel ({}) {why}", release()))
+}
+
+/// # Errors
+/// Status 69 without sched_ext.
+pub fn has_sched_ext() -> Result<()> {
+    match state() {
+        Some(_) => Ok(()),
+        None => Err(cannot(
+            "has no sched_ext: boot one with CONFIG_SCHED_CLASS_EXT=y, 6.16 or later, or try scx_vrq in a virtual \
+             machine with `make run`"
+                .into(),
+        )),
     }
-    if !Path::new("/sys/kernel/btf/vmlinux").exists() {
-        return no(format!("this kernel ({release}) has no BTF: boot one with CONFIG_DEBUG_INFO_BTF=y"));
+}
+
+/// # Errors
+/// Status 69 without BTF.
+pub fn has_btf() -> Result<()> {
+    if Path::new("/sys/kernel/btf/vmlinux").exists() {
+        return Ok(());
     }
-    if !Path::new("/proc/sys/kernel/ftrace_enabled").exists() {
-        return no(format!("this kernel ({release}) has no function tracer: boot one with CONFIG_FUNCTION_TRACER=y"));
+    Err(cannot("has no BTF: boot one with CONFIG_DEBUG_INFO_BTF=y".into()))
+}
+
+/// # Errors
+/// Status 69 without a function tracer.
+pub fn has_tracer() -> Result<()> {
+    if Path::new("/proc/sys/kernel/ftrace_enabled").exists() {
+        return Ok(());
     }
-    let has = |kind: &str, field: &str| matches!(scx_utils::compat::struct_has_field(kind, field), Ok(true));
+    Err(cannot("has no function tracer: boot one with CONFIG_FUNCTION_TRACER=y".into()))
+}
+
+/// # Errors
+/// Status 69 if sched_ext is too old, or its BTF is wrong. Wants BTF: ask [`has_btf`] first.
+pub fn has_kfuncs() -> Result<()> {
+    let has_dump = matches!(scx_utils::compat::struct_has_field("sched_ext_ops", "dump"), Ok(true));
     let new_names = matches!(scx_utils::compat::in_kallsyms("scx_bpf_dsq_move_to_local"), Ok(true));
-    if !has("sched_ext_ops", "dump") || !new_names {
-        return no(format!("this kernel ({release}) has a sched_ext too old for scx_vrq: boot 6.16 or later"));
+    if !has_dump || !new_names {
+        return Err(cannot("has a sched_ext too old for scx_vrq: boot 6.16 or later".into()));
     }
     // Such a kernel's verifier refuses every program that calls one of these, whoever's it is.
     let malformed = scx_utils::compat::malformed_scx_kfuncs();
-    if let Some(kfunc) = malformed.iter().find(|name| NEEDED_KFUNCS.contains(&name.as_str())) {
-        return no(format!(
-            "this kernel ({release}) was built with pahole older than 1.26 and describes {kfunc} wrongly in its BTF, \
-             so no sched_ext scheduler can call it: boot another kernel, on Debian 6.16 to 7.0, or 7.3 and later"
-        ));
+    match malformed.iter().find(|name| NEEDED_KFUNCS.contains(&name.as_str())) {
+        None => Ok(()),
+        Some(kfunc) => Err(cannot(format!(
+            "was built with pahole older than 1.26 and describes {kfunc} wrongly in its BTF, so no sched_ext scheduler \
+             can call it: boot another kernel, on Debian 6.16 to 7.0, or 7.3 and later"
+        ))),
     }
-    Ok(())
 }
 
-fn machine_is_free() -> Result<()> {
-    // One that is on its way out gets the time to go.
+/// # Errors
+/// Status 77 for anybody but root.
+pub fn is_root() -> Result<()> {
+    // SAFETY: takes no arguments and cannot fail.
+    if unsafe { libc::geteuid() } == 0 {
+        return Ok(());
+    }
+    Err(failure(Status::NotRoot, "only root may load a scheduler: run it with sudo"))
+}
+
+/// # Errors
+/// Status 75 if a sched_ext scheduler has the machine, after giving one on its way out time to go.
+pub fn machine_is_free() -> Result<()> {
     if matches!(state().as_deref(), Some("disabling" | "enabling")) {
         wait_for_state("disabled", Duration::from_secs(5));
     }
     match state().as_deref() {
         Some("disabled") => Ok(()),
-        other => Err(busy(other.unwrap_or("unknown"))),
+        other => Err(busy(other.unwrap_or("missing"))),
     }
 }
 

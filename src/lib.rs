@@ -24,6 +24,7 @@ pub mod bench;
 #[allow(missing_docs)]
 mod bpf_skel;
 pub mod cgroups;
+pub mod check;
 pub mod cli;
 pub mod failure;
 pub mod host;
@@ -42,10 +43,11 @@ pub fn run(cli: Cli) -> anyhow::Result<()> {
     cli::init_log(cli.verbose);
     match cli.command {
         Some(Command::Bench(args)) => bench::run(*args),
+        Some(Command::Check(args)) => check::run(&args),
         None if cli.help_stats => stats::describe(),
         None => match cli.monitor {
             Some(every) => stats::monitor(every),
-            None => scheduler::run(&cli.config()?),
+            None => scheduler::run(&cli.config()?).map_err(failure::with_hint),
         },
     }
 }

@@ -69,6 +69,20 @@ fn a_kernel_without_sched_ext_is_status_69_and_names_make_run() {
 }
 
 #[test]
+fn check_names_what_is_missing_and_is_no_success_here() {
+    if std::path::Path::new("/sys/kernel/sched_ext").exists() {
+        println!("not run: this kernel has sched_ext");
+        return;
+    }
+    let (status, out, _) = run(&["check"]);
+    assert_eq!(status, 69, "{out}");
+    assert!(out.lines().any(|l| l.starts_with("FAIL  sched_ext")), "{out}");
+    let (status, out, _) = run(&["check", "--json"]);
+    let json: serde_json::Value = serde_json::from_str(&out).expect("JSON");
+    assert_eq!((status, &json["ok"]), (69, &serde_json::Value::Bool(false)), "{out}");
+}
+
+#[test]
 fn a_full_disk_behind_stdout_is_no_panic() {
     let full = std::fs::OpenOptions::new().write(true).open("/dev/full").expect("/dev/full");
     let out = Command::new(env!("CARGO_BIN_EXE_scx_vrq")).stdout(full).output().expect("scx_vrq runs");

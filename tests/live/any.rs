@@ -97,6 +97,22 @@ fn only_root_may_load_it() {
 }
 
 #[test]
+fn check_says_whether_a_load_would_work() {
+    let check = |args: &[&str]| {
+        let out = Command::new(BIN).arg("check").args(args).output().expect("scx_vrq runs");
+        (out.status.code().unwrap_or(-1), String::from_utf8_lossy(&out.stdout).into_owned())
+    };
+    let (status, out) = check(&[]);
+    assert_eq!(status, 0, "{out}");
+    assert!(!out.contains("FAIL"), "{out}");
+    let vrq = Vrq::start(&[]);
+    let (status, out) = check(&[]);
+    assert_eq!(status, 75, "{out}");
+    assert!(out.contains("FAIL  scheduler   vrq_") && out.contains("since"), "{out}");
+    assert_eq!(vrq.stop().status.code(), Some(0));
+}
+
+#[test]
 fn monitor_without_a_scheduler_says_so() {
     let (status, err) = run(&["--monitor", "1"]);
     assert_eq!(status, 1, "{err}");
