@@ -4,13 +4,16 @@ KERNEL ?= newest
 CPUS ?= 4
 BENCH := target/release/scx_vrq bench --host --ratio 50 --scheduler default --scheduler vrq --rounds 1 --warmup 0 --scale 2
 
-.PHONY: build run test cost clean help
+.PHONY: build run bench test cost clean help
 
 build: ## build target/release/scx_vrq
 	@vm/deps.sh build -- cargo build --release
 
 run: build ## compile a C program under the kernel's scheduler and scx_vrq, in a virtual machine (KERNEL=newest CPUS=4)
 	@vm/boot.sh --kernel '$(KERNEL)' --cpus '$(CPUS)' -- $(BENCH)
+
+bench: build ## the two changes of the origin documents, each as it was and as it is, at 50 % (minutes: 10 rounds)
+	@target/release/scx_vrq bench --preset origin --kernel '$(KERNEL)' --cpus '$(CPUS)' $(ARGS)
 
 test: ## run every test, those that need a kernel in virtual machines
 	@vm/test.sh

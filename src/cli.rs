@@ -1,7 +1,7 @@
 //! The command line: clap types, and the validated [`Config`] made of them. A flag's doc comment is
 //! its only documentation.
 
-use crate::bench::BenchArgs;
+use crate::bench::{BenchArgs, ReportArgs};
 use crate::check::CheckArgs;
 use crate::failure::{self, Status, failure};
 use crate::policy::{
@@ -73,6 +73,8 @@ pub struct Cli {
 pub enum Command {
     /// Measure schedulers against each other: the throughput test at a job/core ratio.
     Bench(Box<BenchArgs>),
+    /// Make the page of `bench --report` again from what `bench --export-json` wrote.
+    Report(ReportArgs),
     /// Would a load work on this machine, and if not, what is to be done?
     Check(CheckArgs),
 }

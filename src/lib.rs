@@ -17,7 +17,7 @@
 //! Where to look: `src/bpf/{prio,deadline,slice,preempt}.h` the policy's arithmetic (pure, called
 //! from both sides, [`policy`] for Rust); `src/bpf/*.bpf.h` one concept each; `src/bpf/main.bpf.c`
 //! the callbacks; [`scheduler`] loads, watches and detaches; [`host`] looks at the kernel before
-//! anything is opened; [`bench`] the throughput test.
+//! anything is opened; [`mod@bench`] the throughput test.
 #![warn(missing_docs)]
 
 pub mod bench;
@@ -43,6 +43,7 @@ pub fn run(cli: Cli) -> anyhow::Result<()> {
     cli::init_log(cli.verbose);
     match cli.command {
         Some(Command::Bench(args)) => bench::run(*args),
+        Some(Command::Report(args)) => bench::report(args),
         Some(Command::Check(args)) => check::run(&args),
         None if cli.help_stats => stats::describe(),
         None => match cli.monitor {

@@ -11,7 +11,7 @@ export VM_TIMEOUT=${VM_TIMEOUT:-900}
 
 # name, which LIVE_SET tells the tests | kernel | machine | arguments to the tests
 shapes=(
-	"newest  | newest | --cpus 4 | any:: smp:: parity::"
+	"newest  | newest | --cpus 4 | any:: smp:: parity:: bench::"
 	"oldest  | oldest | --cpus 4 | any:: smp:: parity::"
 	"one_cpu | newest | --cpus 1 | one_cpu:: any::"
 	"smt     | newest | --smp 8,sockets=2,cores=2,threads=2 | smp::"

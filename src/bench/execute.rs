@@ -4,7 +4,7 @@ use super::interrupt::EndOnRequest;
 use anyhow::{Context, Result, bail};
 use std::io;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::process::{Command, ExitStatus};
+use std::process::{Child, Command, ExitStatus};
 use std::time::{Duration, Instant};
 
 /// Resources of a command with every descendant that it waited for.
@@ -21,24 +21,49 @@ pub struct Usage {
     pub max_rss_kib: u64,
 }
 
-/// Runs the command in a process group of its own until it ends. Where its output goes is the
-/// caller's business.
-pub fn run(command: &mut Command) -> Result<(ExitStatus, Usage)> {
+/// A command that runs, in a process group of its own that a request to stop ends.
+pub struct Started {
+    pub child: Child,
+    pid: i32,
+    start: Instant,
+    _end_on_request: EndOnRequest,
+}
+
+/// Starts the command. Where its output goes is the caller's business.
+pub fn start(command: &mut Command) -> Result<Started> {
     let program = command.get_program().to_string_lossy().into_owned();
     let start = Instant::now();
+    // SAFETY: prctl is async-signal-safe and touches no memory. A command does not outlive a bench that was killed.
+    unsafe {
+        command.pre_exec(|| {
+            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM);
+            Ok(())
+        });
+    }
     let child = command.process_group(0).spawn().map_err(|error| spawn_error(&program, error))?;
     let pid = i32::try_from(child.id()).context("process id out of range")?;
-    let _end_on_request = EndOnRequest::new(pid);
-    let (status, rusage) = wait4(pid)?;
-    let usage = Usage {
-        elapsed: start.elapsed(),
-        user: duration(rusage.ru_utime),
-        system: duration(rusage.ru_stime),
-        voluntary_switches: unsigned(rusage.ru_nvcsw),
-        involuntary_switches: unsigned(rusage.ru_nivcsw),
-        max_rss_kib: unsigned(rusage.ru_maxrss),
-    };
-    Ok((status, usage))
+    Ok(Started { child, pid, start, _end_on_request: EndOnRequest::new(pid) })
+}
+
+impl Started {
+    /// Waits until the command ends.
+    pub fn wait(self) -> Result<(ExitStatus, Usage)> {
+        let (status, rusage) = wait4(self.pid)?;
+        let usage = Usage {
+            elapsed: self.start.elapsed(),
+            user: duration(rusage.ru_utime),
+            system: duration(rusage.ru_stime),
+            voluntary_switches: unsigned(rusage.ru_nvcsw),
+            involuntary_switches: unsigned(rusage.ru_nivcsw),
+            max_rss_kib: unsigned(rusage.ru_maxrss),
+        };
+        Ok((status, usage))
+    }
+}
+
+/// Starts the command and waits for it.
+pub fn run(command: &mut Command) -> Result<(ExitStatus, Usage)> {
+    start(command)?.wait()
 }
 
 /// "command not found" and its kin, as a sentence.

@@ -13,9 +13,14 @@ static RUNNING_GROUP: AtomicI32 = AtomicI32::new(0);
 pub fn install() -> Result<()> {
     ctrlc::set_handler(|| {
         REQUESTED.store(true, Ordering::SeqCst);
-        end_group(RUNNING_GROUP.load(Ordering::SeqCst));
+        end_running();
     })
     .context("Ctrl-C cannot be handled")
+}
+
+/// Ends the command that runs now, if one does.
+pub fn end_running() {
+    end_group(RUNNING_GROUP.load(Ordering::SeqCst));
 }
 
 /// True once the user has asked to stop.

@@ -1,14 +1,17 @@
 //! What the rounds need from a machine, behind one trait: the real one here, a mock in the tests.
 
 use super::counters::{self, Counters};
+use super::cpus::{self, TakenOffline};
 use super::execute::{self, Usage, failure};
+use super::noise::{self, CpuTimes};
 use super::record::Point;
+use super::sched_ext::SchedExt;
 use super::schedstat;
 use super::scheduler_spec::{SchedulerKind, SchedulerSpec};
-use super::scheduler_under_test::{SchedExt, SchedulerUnderTest};
-use super::workload::{Scratch, Workload, last_line, output_to};
+use super::scheduler_under_test::SchedulerUnderTest;
+use super::workload::{Outcome, Scratch, Workload, last_line, output_to};
 use crate::failure::{Status, failure as fail};
-use anyhow::{Result, bail};
+use anyhow::{Result, bail, ensure};
 use std::path::PathBuf;
 
 /// One reading of everything that only rises.
@@ -17,6 +20,9 @@ pub struct Sample {
     pub schedstat: schedstat::Reading,
     /// scx_vrq's own; empty while another scheduler is in charge.
     pub counters: Counters,
+    pub cpu_times: CpuTimes,
+    /// Mean clock rate of the CPUs, where the kernel tells it.
+    pub mhz: Option<f64>,
 }
 
 /// Which end of a measurement a sample is taken at.
@@ -28,6 +34,7 @@ pub enum Edge {
 
 /// In the order in which a run calls them; only `execute` is timed.
 pub trait Machine {
+    /// Brings as many CPUs online as the point asks for, and makes the workload ready.
     fn prepare(&mut self, point: &Point) -> Result<()>;
     /// Puts the scheduler in charge; returns the kernel's name for it, None for the kernel's own.
     fn attach(&mut self, spec: &SchedulerSpec) -> Result<Option<String>>;
@@ -35,8 +42,8 @@ pub trait Machine {
     fn execute(&mut self, point: &Point) -> Result<Usage>;
     /// Fails if the scheduler that was attached is no longer in charge.
     fn ensure_in_charge(&mut self) -> Result<()>;
-    /// Fails if what was executed came to a wrong result.
-    fn check(&mut self) -> Result<()>;
+    /// What the workload says of itself; fails if what was executed came to a wrong result.
+    fn check(&mut self) -> Result<Outcome>;
     /// Puts the kernel's own scheduler back; harmless if it is in charge already.
     fn detach(&mut self) -> Result<()>;
 }
@@ -47,7 +54,8 @@ pub struct ThisMachine {
     workload: Box<dyn Workload>,
     attached: Option<SchedulerUnderTest>,
     serves_counters: bool,
-    // Fields drop in this order: the scheduler goes before its log's folder does.
+    offline: Option<TakenOffline>,
+    // Fields drop in this order: the scheduler goes first, its log's folder last.
     _statistics_on: schedstat::Switch,
     scratch: Scratch,
 }
@@ -70,6 +78,7 @@ impl ThisMachine {
             workload,
             attached: None,
             serves_counters: false,
+            offline: None,
             _statistics_on: schedstat::Switch::on()?,
             scratch,
         })
@@ -83,6 +92,13 @@ impl ThisMachine {
 
 impl Machine for ThisMachine {
     fn prepare(&mut self, point: &Point) -> Result<()> {
+        if point.cpus != cpus::online() {
+            self.offline = None;
+        }
+        if point.cpus != cpus::online() {
+            self.offline = Some(TakenOffline::all_but(point.cpus)?);
+            ensure!(point.cpus == cpus::online(), "{} CPUs are wanted, {} are online", point.cpus, cpus::online());
+        }
         self.workload.prepare(point.jobs)
     }
 
@@ -101,15 +117,17 @@ impl Machine for ThisMachine {
     /// The kernel's window encloses scx_vrq's, so that what holds for every moment (dispatches are
     /// at most sched_count) holds for the differences too.
     fn sample(&mut self, edge: Edge) -> Result<Sample> {
-        let serves = self.serves_counters;
-        let counters = || if serves { counters::read_vrq() } else { Ok(Counters::new()) };
-        Ok(match edge {
-            Edge::Start => Sample { schedstat: schedstat::read()?, counters: counters()? },
-            Edge::End => {
-                let counters = counters()?;
-                Sample { schedstat: schedstat::read()?, counters }
-            }
-        })
+        let mut sample = Sample { mhz: noise::mean_mhz(), ..Sample::default() };
+        if edge == Edge::Start {
+            (sample.schedstat, sample.cpu_times) = (schedstat::read()?, CpuTimes::read()?);
+        }
+        if self.serves_counters {
+            sample.counters = counters::read_vrq()?;
+        }
+        if edge == Edge::End {
+            (sample.schedstat, sample.cpu_times) = (schedstat::read()?, CpuTimes::read()?);
+        }
+        Ok(sample)
     }
 
     fn execute(&mut self, point: &Point) -> Result<Usage> {
@@ -124,7 +142,7 @@ impl Machine for ThisMachine {
         Ok(usage)
     }
 
-    fn check(&mut self) -> Result<()> {
+    fn check(&mut self) -> Result<Outcome> {
         self.workload.check(&self.output())
     }
 
@@ -136,11 +154,4 @@ impl Machine for ThisMachine {
         self.serves_counters = false;
         self.attached.take().map_or(Ok(()), SchedulerUnderTest::stop)
     }
-}
-
-/// CPUs that are online now.
-pub fn online_cpus() -> u32 {
-    // SAFETY: sysconf takes no pointers.
-    let n = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) };
-    u32::try_from(n).unwrap_or(1).max(1)
 }

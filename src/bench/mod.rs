@@ -2,103 +2,111 @@
 //!
 //! The throughput test of the two origin documents: a compile at a job/core ratio under each
 //! scheduler in turn, with /proc/schedstat and scx_vrq's own counters beside the times.
+//!
+//! Where to look: `args` -> `plan` -> `rounds` (the order, one run) on a `machine` (real or mock),
+//! which puts a `scheduler_under_test` in charge and executes a `workload`; events go to a `session`,
+//! which keeps the `results` and makes of them a `summary`, `table`s, `export`s and a `report`. In a
+//! virtual machine (`vm`) the same events come as lines out of another process of this program.
 
 mod args;
 mod counters;
+mod cpus;
 mod execute;
+mod export;
+mod facts;
+mod grid;
 mod interrupt;
+mod latency;
 mod machine;
+#[cfg(test)]
+mod mock;
+mod noise;
+mod plan;
+mod progress;
 mod record;
+mod report;
+mod results;
 mod rounds;
+mod sched_ext;
 mod schedstat;
 mod scheduler_spec;
 mod scheduler_under_test;
+mod session;
+mod stats;
+mod summary;
 mod table;
+mod vm;
+mod warnings;
 mod workload;
 
-pub use args::BenchArgs;
+pub use args::{BenchArgs, ReportArgs};
 
-use crate::failure::{Status, failure};
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
+use export::Exports;
+use facts::Facts;
 use machine::ThisMachine;
-use record::{Point, RunRecord};
-use rounds::{Plan, Turn, Watcher};
-use scheduler_spec::SchedulerSpec;
-use workload::{Compile, Workload};
+use results::{Asked, Event, Results};
+use rounds::{Plan, Tell};
+use session::Session;
+use std::io::Write;
+use workload::Workload;
 
 /// Measures what the command line asks for, prints and exports it.
 ///
 /// # Errors
 /// Errors carry the exit status: see [`crate::failure::Status`].
 pub fn run(args: BenchArgs) -> Result<()> {
-    let plan = plan(&args)?;
-    if !args.host {
-        return Err(failure(
-            Status::Usage,
-            "without --host the bench runs in a virtual machine, which this build cannot start",
-        ));
+    if let Some(which) = args.worker {
+        return workload::work(which, args.jobs.first().copied().unwrap_or(1), plan::scale(&args));
     }
-    interrupt::install()?;
-    let mut machine = ThisMachine::new(workload(&args))?;
-    let mut results = Results { plan: &plan, runs: Vec::new() };
-    println!("on this machine: {}", kernel_release());
-    let outcome = rounds::run(&plan, &mut machine, &mut results);
-    if !results.runs.is_empty() {
-        println!("{}", table::vrq(&results.runs));
+    let (plan, workload) = plan::plan(&args, if args.host { cpus::online() } else { vm::guest_cpus(&args) })?;
+    if args.events {
+        interrupt::install()?;
+        let place = args.place.as_deref().unwrap_or("this machine");
+        return measure(&plan, workload, place, &mut |event| {
+            writeln!(std::io::stdout(), "{}", event.to_line()?).context("nobody reads the events any more")
+        });
     }
-    outcome?;
-    ensure!(!interrupt::requested(), "stopped by the user after {} runs", results.runs.len());
-    let failed = results.runs.iter().filter(|run| run.failure.is_some()).count();
-    ensure!(failed == 0, "{failed} of {} runs failed", results.runs.len());
-    Ok(())
-}
-
-/// Refuses what is wrong before anything is run.
-fn plan(args: &BenchArgs) -> Result<Plan> {
-    let cpus = machine::online_cpus();
-    let points = if args.jobs.is_empty() {
-        args.ratio.iter().map(|&ratio| Point::from_ratio(ratio, cpus)).collect()
-    } else {
-        args.jobs.iter().map(|&jobs| Point::from_jobs(jobs, cpus)).collect()
+    let exports = Exports {
+        json: args.export_json.clone(),
+        csv: args.export_csv.clone(),
+        markdown: args.export_markdown.clone(),
     };
-    let schedulers = args
-        .schedulers
-        .iter()
-        .map(|text| SchedulerSpec::parse(text).map_err(|error| failure(Status::Usage, format!("{error:#}"))))
-        .collect::<Result<_, _>>()?;
-    Ok(Plan { schedulers, points, rounds: args.rounds, warmup_rounds: args.warmup })
+    let mut session = Session::new(exports, args.report.clone())?;
+    interrupt::install()?;
+    let outcome = if args.host {
+        measure(&plan, workload, "this machine", &mut |event| session.take(event)).map(|()| Vec::new())
+    } else {
+        vm::measure(&args, &mut |news| match news {
+            vm::News::Event(event) => session.take(event),
+            vm::News::Accel(accel) => {
+                session.set_accel(accel);
+                Ok(())
+            }
+            vm::News::Line(line) => {
+                session.line(line);
+                Ok(())
+            }
+        })
+    };
+    session.finish(outcome)
 }
 
-fn workload(args: &BenchArgs) -> Box<dyn Workload> {
-    match args.workload {
-        args::WorkloadKind::Compile => Box::new(Compile::new(args.scale.unwrap_or(workload::DEFAULT_SCALE))),
-    }
+/// Does the runs on the machine that this process is on.
+fn measure(plan: &Plan, workload: Box<dyn Workload>, place: &str, tell: Tell) -> Result<()> {
+    let mut machine = ThisMachine::new(workload)?;
+    tell(Event::Begin(Box::new((Facts::gather(place), Asked::new(plan)))))?;
+    rounds::run(plan, &mut machine, tell)
 }
 
-fn kernel_release() -> String {
-    std::fs::read_to_string("/proc/sys/kernel/osrelease")
-        .map(|release| format!("Linux {}", release.trim()))
-        .unwrap_or_default()
-}
-
-struct Results<'a> {
-    plan: &'a Plan,
-    runs: Vec<RunRecord>,
-}
-
-impl Watcher for Results<'_> {
-    fn starts(&mut self, turn: &Turn) -> Result<()> {
-        let what = if turn.warmup { "warm-up" } else { "round" };
-        let scheduler = &self.plan.schedulers.get(turn.scheduler).context("no such scheduler")?.name;
-        eprintln!("{what} {}: {scheduler}, {}", turn.round + 1, self.plan.points[turn.point].label());
-        Ok(())
-    }
-
-    fn ended(&mut self, record: RunRecord) -> Result<()> {
-        if let Some(failure) = &record.failure {
-            eprintln!("  failed: {failure}");
-        }
-        self.runs.push(record);
-        Ok(())
-    }
+/// Makes the page of `--report` again from an exported result.
+///
+/// # Errors
+/// The file is not a result, or the page cannot be written.
+pub fn report(args: ReportArgs) -> Result<()> {
+    let results = Results::read(&args.result)?;
+    let output = args.output.unwrap_or_else(|| args.result.with_extension("html"));
+    export::write_whole(&output, &report::page(&results)?)?;
+    println!("{}", output.display());
+    Ok(())
 }

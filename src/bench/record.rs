@@ -2,6 +2,8 @@
 
 use super::counters::Counters;
 use super::execute::Usage;
+use super::noise::Noise;
+use super::workload::Outcome;
 use serde::{Deserialize, Serialize};
 
 /// How hard the machine is driven: one setting of a sweep.
@@ -52,10 +54,15 @@ pub struct Measure {
     pub schedstat: Counters,
     /// Differences of scx_vrq's own counters; empty for another scheduler.
     pub counters: Counters,
+    pub noise: Noise,
+    /// What the workload says of itself: requests and their latency.
+    #[serde(flatten)]
+    pub outcome: Outcome,
 }
 
 impl Measure {
-    pub fn new(usage: &Usage, schedstat: Counters, counters: Counters) -> Measure {
+    /// What the kernel accounts to the workload; the rest is left at zero for the caller to fill in.
+    pub fn of_usage(usage: &Usage) -> Measure {
         let (elapsed_s, user_s, system_s) =
             (usage.elapsed.as_secs_f64(), usage.user.as_secs_f64(), usage.system.as_secs_f64());
         Measure {
@@ -66,8 +73,7 @@ impl Measure {
             context_switches: usage.involuntary_switches,
             sleeps: usage.voluntary_switches,
             max_rss_kib: usage.max_rss_kib,
-            schedstat,
-            counters,
+            ..Measure::default()
         }
     }
 }

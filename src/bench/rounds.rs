@@ -6,13 +6,18 @@
 use super::counters::since;
 use super::interrupt;
 use super::machine::{Edge, Machine};
+use super::noise::Noise;
 use super::record::{Measure, Point, RunRecord};
+use super::results::Event;
 use super::scheduler_spec::SchedulerSpec;
 use anyhow::{Result, bail};
+use serde::{Deserialize, Serialize};
 
 /// What is to be measured; all of it is known to be valid.
 #[derive(Clone, Debug)]
 pub struct Plan {
+    /// What is run, in words: "compile, scale 6".
+    pub workload: String,
     pub schedulers: Vec<SchedulerSpec>,
     pub points: Vec<Point>,
     pub rounds: u32,
@@ -21,7 +26,7 @@ pub struct Plan {
 }
 
 /// One run to do: places in `Plan::schedulers` and `Plan::points`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Turn {
     pub round: u32,
     pub warmup: bool,
@@ -50,23 +55,20 @@ impl Plan {
     }
 }
 
-/// Told of every run when it starts and when it ends.
-pub trait Watcher {
-    fn starts(&mut self, turn: &Turn) -> Result<()>;
-    fn ended(&mut self, record: RunRecord) -> Result<()>;
-}
+/// Takes what happens as it happens.
+pub type Tell<'a> = &'a mut dyn FnMut(Event) -> Result<()>;
 
 /// Does every run of the plan. Stops early, without an error, when the user asks for it.
 ///
 /// A scheduler that cannot be attached ends the bench: without it there is nothing to compare. A
 /// run that fails is handed on as failed; if it is the first of all, nothing else will work either.
-pub fn run(plan: &Plan, machine: &mut dyn Machine, watcher: &mut dyn Watcher) -> Result<()> {
+pub fn run(plan: &Plan, machine: &mut dyn Machine, tell: Tell) -> Result<()> {
     let mut any_worked = false;
     for turn in plan.turns() {
         if interrupt::requested() {
             return Ok(());
         }
-        watcher.starts(&turn)?;
+        tell(Event::Starts(turn))?;
         let record = run_once(plan, &turn, machine)?;
         if interrupt::requested() {
             return Ok(());
@@ -76,7 +78,7 @@ pub fn run(plan: &Plan, machine: &mut dyn Machine, watcher: &mut dyn Watcher) ->
             Some(_) => {}
             None => any_worked = true,
         }
-        watcher.ended(record)?;
+        tell(Event::Ended(Box::new(record)))?;
     }
     Ok(())
 }
@@ -111,23 +113,40 @@ fn measure(machine: &mut dyn Machine, point: &Point) -> Result<Measure> {
     let usage = usage?;
     let after = machine.sample(Edge::End)?;
     machine.ensure_in_charge()?;
-    machine.check()?;
-    Ok(Measure::new(&usage, after.schedstat.since(&before.schedstat), since(&before.counters, &after.counters)))
+    let outcome = machine.check()?;
+    let workload_s = (usage.user + usage.system).as_secs_f64();
+    let noise = after.cpu_times.noise_since(&before.cpu_times, workload_s);
+    Ok(Measure {
+        schedstat: after.schedstat.since(&before.schedstat),
+        counters: since(&before.counters, &after.counters),
+        noise: Noise { mhz: after.mhz, ..noise },
+        outcome,
+        ..Measure::of_usage(&usage)
+    })
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::mock::{self, MockMachine};
     use super::*;
 
     fn plan(schedulers: &[&str], jobs: &[u32], rounds: u32, warmup_rounds: u32) -> Plan {
-        use super::super::scheduler_spec::SchedulerKind;
-        let spec = |name: &&str| SchedulerSpec { name: name.to_string(), kind: SchedulerKind::KernelDefault };
-        Plan {
-            schedulers: schedulers.iter().map(spec).collect(),
-            points: jobs.iter().map(|&jobs| Point::from_jobs(jobs, 4)).collect(),
-            rounds,
-            warmup_rounds,
-        }
+        let points: Vec<Point> = jobs.iter().map(|&jobs| Point::from_jobs(jobs, 4)).collect();
+        mock::plan(schedulers, &points, rounds, warmup_rounds)
+    }
+
+    /// What a plan comes to on a machine: how many runs started, and the records.
+    fn outcome(plan: &Plan, machine: &mut MockMachine) -> (Result<()>, usize, Vec<RunRecord>) {
+        let (mut started, mut records) = (0, Vec::new());
+        let result = run(plan, machine, &mut |event| {
+            match event {
+                Event::Starts(_) => started += 1,
+                Event::Ended(record) => records.push(*record),
+                Event::Begin(_) => {}
+            }
+            Ok(())
+        });
+        (result, started, records)
     }
 
     #[test]
@@ -147,5 +166,48 @@ mod tests {
             assert_eq!(plan.turns().iter().filter(|&&t| t == turn).count(), 1);
         }
         assert_eq!(plan.turns().iter().filter(|turn| turn.warmup).count(), 3);
+    }
+
+    #[test]
+    fn only_the_command_lies_between_the_samples() {
+        let mut machine = MockMachine::default();
+        let (result, _, records) = outcome(&plan(&["A"], &[3], 1, 0), &mut machine);
+        result.expect("runs");
+        let steps = ["prepare 3", "attach A", "sample Start", "execute", "sample End", "check", "detach"];
+        assert_eq!(machine.log, steps);
+        assert_eq!(records[0].measure.as_ref().expect("measured").elapsed_s, 1.0);
+    }
+
+    #[test]
+    fn a_run_that_fails_is_handed_on_without_figures_and_the_rest_goes_on() {
+        for (machine, why) in [
+            (MockMachine { fails_at: Some(2), ..MockMachine::default() }, "make ended with status 2: no rule"),
+            (MockMachine { ejected_at: Some(2), ..MockMachine::default() }, "scheduler B was ejected during the run"),
+        ] {
+            let mut machine = machine;
+            let (result, _, records) = outcome(&plan(&["A", "B"], &[3], 3, 0), &mut machine);
+            result.expect("goes on");
+            assert_eq!(records.len(), 6);
+            let failed: Vec<&RunRecord> = records.iter().filter(|record| record.measure.is_none()).collect();
+            assert_eq!(failed.len(), 1);
+            assert_eq!((failed[0].round, failed[0].failure.as_deref()), (1, Some(why)));
+            assert_eq!(machine.log.iter().filter(|step| *step == "detach").count(), 6);
+        }
+    }
+
+    #[test]
+    fn a_first_run_that_fails_ends_the_bench_with_its_reason() {
+        let mut machine = MockMachine { fails_at: Some(0), ..MockMachine::default() };
+        let (result, started, _) = outcome(&plan(&["A", "B"], &[3], 3, 1), &mut machine);
+        assert_eq!(result.expect_err("ends").to_string(), "make ended with status 2: no rule");
+        assert_eq!((started, machine.log.last().map(String::as_str)), (1, Some("detach")));
+    }
+
+    #[test]
+    fn a_scheduler_that_does_not_attach_ends_the_bench() {
+        let mut machine = MockMachine { cannot_attach: Some("B"), ..MockMachine::default() };
+        let (result, _, records) = outcome(&plan(&["A", "B"], &[3], 3, 0), &mut machine);
+        assert!(result.expect_err("ends").to_string().contains("did not attach within 30 s"));
+        assert_eq!(records.len(), 1);
     }
 }

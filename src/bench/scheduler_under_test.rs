@@ -6,6 +6,7 @@
 
 use super::execute::{failure, spawn_error};
 use super::interrupt;
+use super::sched_ext::SchedExt;
 use super::scheduler_spec::{SchedulerKind, SchedulerSpec};
 use anyhow::{Context, Result, bail, ensure};
 use std::fs::{self, File};
@@ -16,78 +17,16 @@ use std::time::{Duration, Instant};
 
 const ATTACH_TIMEOUT: Duration = Duration::from_secs(30);
 const STOP_TIMEOUT: Duration = Duration::from_secs(30);
+const LAST_WORDS: Duration = Duration::from_secs(3);
 const POLL: Duration = Duration::from_millis(10);
 /// Lines of a scheduler's own output that an error repeats.
 const TAIL_LINES: usize = 3;
-
-/// The kernel's view of sched_ext.
-#[derive(Clone, Debug)]
-pub struct SchedExt {
-    dir: PathBuf,
-}
-
-impl Default for SchedExt {
-    fn default() -> Self {
-        SchedExt { dir: PathBuf::from("/sys/kernel/sched_ext") }
-    }
-}
-
-impl SchedExt {
-    pub fn present(&self) -> bool {
-        self.dir.is_dir()
-    }
-
-    /// `disabled`, `enabling`, `enabled` or `disabling`.
-    pub fn state(&self) -> Result<String> {
-        self.read("state").context("this kernel has no sched_ext: Debian's cloud kernels from 6.16 on have it")
-    }
-
-    /// Name of the scheduler in charge; None while there is none.
-    pub fn ops(&self) -> Option<String> {
-        self.read("root/ops").ok().filter(|name| !name.is_empty())
-    }
-
-    /// Rises each time a scheduler is attached: tells a scheduler from its successor.
-    fn enable_seq(&self) -> Result<u64> {
-        self.read("enable_seq")?.parse().context("/sys/kernel/sched_ext/enable_seq is no number")
-    }
-
-    fn read(&self, file: &str) -> Result<String> {
-        let path = self.dir.join(file);
-        let text = fs::read_to_string(&path).with_context(|| format!("{} cannot be read", path.display()))?;
-        Ok(text.trim().to_string())
-    }
-
-    /// Refuses to measure while somebody else's scheduler is in charge.
-    pub fn ensure_disabled(&self) -> Result<()> {
-        let state = self.state()?;
-        ensure!(
-            state == "disabled",
-            "sched_ext is {state} with {}: stop that scheduler first",
-            self.ops().unwrap_or_else(|| "a scheduler without a name".to_string())
-        );
-        Ok(())
-    }
-
-    fn wait_disabled(&self) -> Result<()> {
-        let start = Instant::now();
-        while self.state()? != "disabled" {
-            ensure!(
-                start.elapsed() < STOP_TIMEOUT,
-                "sched_ext is still {} after {} s",
-                self.state()?,
-                STOP_TIMEOUT.as_secs()
-            );
-            std::thread::sleep(POLL);
-        }
-        Ok(())
-    }
-}
 
 /// A scheduler that is in charge; the kernel's own is one without a process.
 pub struct SchedulerUnderTest {
     sched_ext: SchedExt,
     name: String,
+    log_file: PathBuf,
     running: Option<Running>,
 }
 
@@ -101,35 +40,38 @@ impl SchedulerUnderTest {
     /// Starts the scheduler and waits until the kernel says that it is in charge.
     pub fn start(spec: &SchedulerSpec, sched_ext: SchedExt, log_file: &Path) -> Result<SchedulerUnderTest> {
         sched_ext.ensure_disabled()?;
-        let mut this = SchedulerUnderTest { sched_ext, name: spec.name.clone(), running: None };
+        let mut this =
+            SchedulerUnderTest { sched_ext, name: spec.name.clone(), log_file: log_file.to_path_buf(), running: None };
         if let Some(mut command) = command_of(spec)? {
             let log = File::create(log_file).with_context(|| format!("{} cannot be written", log_file.display()))?;
-            let child = spawn(&mut command, log)?;
-            let before = this.sched_ext.enable_seq()?;
+            let enable_seq = this.sched_ext.enable_seq()?;
             // From here on Drop stops the child, whatever fails.
-            this.running = Some(Running { child, ops: String::new(), enable_seq: before });
-            this.wait_enabled(spec, log_file)?;
+            this.running = Some(Running { child: spawn(&mut command, log)?, ops: String::new(), enable_seq });
+            this.wait_enabled(spec)?;
         }
         Ok(this)
     }
 
-    fn wait_enabled(&mut self, spec: &SchedulerSpec, log_file: &Path) -> Result<()> {
+    fn wait_enabled(&mut self, spec: &SchedulerSpec) -> Result<()> {
         let start = Instant::now();
         let Some(running) = &mut self.running else { return Ok(()) };
         loop {
+            // The kernel counts an enable a moment after it has set the state: only then is it done.
+            let enable_seq = self.sched_ext.enable_seq()?;
             if self.sched_ext.state()? == "enabled"
+                && enable_seq != running.enable_seq
                 && let Some(ops) = self.sched_ext.ops()
             {
                 if let SchedulerKind::Vrq { .. } = spec.kind {
                     ensure!(ops.contains("vrq"), "{} was started, but the kernel names {ops}", self.name);
                 }
                 running.ops = ops;
-                running.enable_seq = self.sched_ext.enable_seq()?;
+                running.enable_seq = enable_seq;
                 return Ok(());
             }
             if let Some(status) = running.child.try_wait()? {
                 let how = failure(status).unwrap_or_else(|| "ended".to_string());
-                bail!("scheduler {} {how} before it attached: {}", self.name, tail(log_file));
+                bail!("scheduler {} {how} before it attached: {}", self.name, tail(&self.log_file));
             }
             ensure!(!interrupt::requested(), "stopped while scheduler {} was attaching", self.name);
             ensure!(
@@ -137,7 +79,7 @@ impl SchedulerUnderTest {
                 "scheduler {} did not attach within {} s: {}",
                 self.name,
                 ATTACH_TIMEOUT.as_secs(),
-                tail(log_file)
+                tail(&self.log_file)
             );
             std::thread::sleep(POLL);
         }
@@ -156,8 +98,15 @@ impl SchedulerUnderTest {
             return Ok(());
         };
         let same = self.sched_ext.enable_seq()? == running.enable_seq;
-        ensure!(state == "enabled" && same, "scheduler {} was ejected during the run", self.name);
-        Ok(())
+        if state == "enabled" && same {
+            return Ok(());
+        }
+        // It knows why, and says so when it ends.
+        let start = Instant::now();
+        while running.child.try_wait()?.is_none() && start.elapsed() < LAST_WORDS {
+            std::thread::sleep(POLL);
+        }
+        bail!("scheduler {} was ejected during the run: {}", self.name, tail(&self.log_file))
     }
 
     /// Stops the scheduler and waits until the kernel's own is back.

@@ -2,6 +2,7 @@
 //! `smp` wants several CPUs, `one_cpu` exactly one, `any` either.
 
 mod any;
+mod bench;
 mod harness;
 mod one_cpu;
 mod parity;

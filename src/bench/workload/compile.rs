@@ -6,7 +6,7 @@
 
 use super::super::execute;
 use super::super::scheduler_spec::find_program;
-use super::{Workload, last_line, output_to};
+use super::{Outcome, Workload, last_line, output_to};
 use anyhow::{Context, Result, bail, ensure};
 use std::fmt::Write as _;
 use std::fs;
@@ -26,9 +26,6 @@ const MODULES: [(&str, &str); 8] = [
 const MAIN: &str = include_str!("../compile/main.c");
 const HEADER: &str = include_str!("../compile/ns.h");
 const PROGRAM: &str = "selftest";
-
-/// About 5 s of one CPU of 2024, or a minute under QEMU's software emulation.
-pub const DEFAULT_SCALE: u32 = 6;
 
 pub struct Compile {
     scale: u32,
@@ -116,7 +113,7 @@ impl Workload for Compile {
         Ok(self.make(&["-j", &jobs.to_string(), PROGRAM]))
     }
 
-    fn check(&self, _output: &Path) -> Result<()> {
+    fn check(&self, _output: &Path) -> Result<Outcome> {
         let log = self.dir.join("selftest.log");
         let mut program = Command::new(self.dir.join(PROGRAM));
         output_to(&mut program, &log)?;
@@ -126,7 +123,7 @@ impl Workload for Compile {
         if got != want {
             bail!("the compiled program printed {got:?} instead of {want:?}");
         }
-        Ok(())
+        Ok(Outcome::default())
     }
 }
 

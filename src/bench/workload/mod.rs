@@ -1,23 +1,45 @@
 //! What is run under each scheduler: a command, what has to be done before it, and how its result is checked.
 
+mod builtin;
+mod command;
 mod compile;
+mod fork;
+mod messages;
+mod pipe;
+mod wakeup;
 
-pub use compile::{Compile, DEFAULT_SCALE};
+pub use builtin::{Builtin, BuiltinWorkload, work};
+pub use command::UserCommand;
+pub use compile::Compile;
 
+use super::latency::Latency;
 use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 pub trait Workload {
     /// Once, before anything is measured: writes files, refuses if a tool is missing.
-    fn set_up(&mut self, dir: &Path) -> Result<()>;
+    fn set_up(&mut self, _dir: &Path) -> Result<()> {
+        Ok(())
+    }
     /// Before each run, not timed.
-    fn prepare(&mut self, jobs: u32) -> Result<()>;
+    fn prepare(&mut self, _jobs: u32) -> Result<()> {
+        Ok(())
+    }
     /// The command that is timed.
     fn command(&self, jobs: u32) -> Result<Command>;
     /// After each run, not timed: refuses a run whose result is wrong. `output` is what it printed.
-    fn check(&self, output: &Path) -> Result<()>;
+    fn check(&self, output: &Path) -> Result<Outcome>;
+}
+
+/// What a workload says of itself, beside what the kernel says of it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Outcome {
+    /// Round trips, messages or requests done; 0 for a workload that is one piece.
+    pub requests: u64,
+    pub latency: Option<Latency>,
 }
 
 /// A folder on tmpfs that goes away with this value: a disk or a shared folder would be what is measured.
