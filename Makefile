@@ -4,7 +4,7 @@ KERNEL ?= newest
 CPUS ?= 4
 BENCH := target/release/scx_vrq bench --host --ratio 50 --scheduler default --scheduler vrq --rounds 1 --warmup 0 --scale 2
 
-.PHONY: build run bench test cost clean help
+.PHONY: build run bench test test-all cost clean help
 
 build: ## build target/release/scx_vrq
 	@vm/deps.sh build -- cargo build --release
@@ -18,6 +18,9 @@ bench: build ## the two changes of the origin documents, each as it was and as i
 test: ## run every test, those that need a kernel in virtual machines
 	@vm/test.sh
 
+test-all: ## make test, and every fault that broke other schedulers, at full length on every machine (an hour)
+	@vm/test.sh all
+
 cost: build ## count the instructions that scheduling costs, and how late a waking task runs (KERNEL=newest)
 	@vm/cost.sh --kernel '$(KERNEL)'
 	@vm/cost.sh --kernel '$(KERNEL)' --latency
@@ -26,4 +29,4 @@ clean: ## remove what was built (kernels and tools stay in ~/.cache/scx_vrq)
 	@rm -rf target
 
 help: ## print this
-	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST)
+	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST)

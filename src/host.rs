@@ -104,6 +104,11 @@ pub fn has_tracer() -> Result<()> {
 /// # Errors
 /// Status 69 if sched_ext is too old, or its BTF is wrong. Wants BTF: ask [`has_btf`] first.
 pub fn has_kfuncs() -> Result<()> {
+    // scx_utils panics where this fails.
+    libbpf_rs::btf::Btf::from_vmlinux().map_err(|e| {
+        let why = format!("the kernel's BTF cannot be read ({e}): is there too little memory, or a low `ulimit -v`?");
+        failure(Status::Failed, why)
+    })?;
     let has_dump = matches!(scx_utils::compat::struct_has_field("sched_ext_ops", "dump"), Ok(true));
     let new_names = matches!(scx_utils::compat::in_kallsyms("scx_bpf_dsq_move_to_local"), Ok(true));
     if !has_dump || !new_names {

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Run every test: on this machine, then the live ones in a virtual machine of each shape below.
 #
-#   vm/test.sh
+#   vm/test.sh [all]     all: also the faults that broke other schedulers (cases, faults, loader), at full length
 #
 # Ends with one line, N passed; M failed. A step that did not start, ended badly or ran no test is one failure.
 # Limits: VM_TIMEOUT seconds (900) for each machine.
@@ -9,13 +9,20 @@ set -uo pipefail
 cd "$(dirname "$0")/.." || exit
 export VM_TIMEOUT=${VM_TIMEOUT:-900}
 
-# name, which LIVE_SET tells the tests | kernel | machine | arguments to the tests
+# name | kernel | machine | arguments to the tests
 shapes=(
 	"newest  | newest | --cpus 4 | any:: smp:: parity:: bench::"
 	"oldest  | oldest | --cpus 4 | any:: smp:: parity::"
 	"one_cpu | newest | --cpus 1 | one_cpu:: any::"
 	"smt     | newest | --smp 8,sockets=2,cores=2,threads=2 | smp::"
 )
+
+if [ "${1:-}" = all ]; then
+	export VM_TIMEOUT=3600 LIVE_LENGTH=full
+	for shape in "newest | --cpus 4" "oldest | --cpus 4" "newest | --cpus 1" "newest | --smp 8,sockets=2,cores=2,threads=2"; do
+		shapes+=("all | $shape | cases:: faults:: loader::")
+	done
+fi
 
 [ -n "${VRQ_DEPS:-}" ] || VRQ_DEPS=1 exec vm/deps.sh build vm -- "$0" "$@"
 passed=0 failed=0 kernels=''
@@ -57,7 +64,7 @@ if withholding && executable=$(live); then
 		IFS='|' read -r name kernel machine arguments <<< "$shape"
 		read -r name <<< "$name"
 		# shellcheck disable=SC2086 # words
-		step "live, $name" vm/boot.sh --kernel $kernel $machine -- env LIVE_SET="$name" VRQ_WITHHOLD_BIN="$VRQ_WITHHOLD_BIN" "$executable" --test-threads=1 $arguments
+		step "live, $name" vm/boot.sh --kernel $kernel $machine -- env LIVE_LENGTH="${LIVE_LENGTH:-}" VRQ_WITHHOLD_BIN="$VRQ_WITHHOLD_BIN" "$executable" --test-threads=1 $arguments
 	done
 else
 	failed=$((failed + 1)); echo "vm/test.sh: the live tests could not be built" >&2

@@ -13,7 +13,7 @@
 #include "task_ctx.bpf.h"
 
 /* To look at a queue's head without its lock. Since 6.19; before that a walk that takes the lock. */
-static struct task_struct *queue_peek(u64 dsq)
+static __always_inline struct task_struct *queue_peek(u64 dsq)
 {
 	struct task_struct *p;
 
@@ -27,7 +27,7 @@ static struct task_struct *queue_peek(u64 dsq)
 }
 
 /* The first task of the grq that @cpu may run. Nearly always the head. */
-static struct task_struct *grq_first(s32 cpu)
+static __always_inline struct task_struct *grq_first(s32 cpu)
 {
 	struct task_struct *p = queue_peek(GRQ_DSQ);
 
@@ -44,7 +44,7 @@ static struct task_struct *grq_first(s32 cpu)
  * The first task of the CPU's own queue. has_pinned is exact: a task is inserted there, and this is
  * called, only under this CPU's rq lock.
  */
-static struct task_struct *pinned_first(s32 cpu, struct vrq_cpu *cc)
+static __always_inline struct task_struct *pinned_first(s32 cpu, struct vrq_cpu *cc)
 {
 	struct task_struct *p;
 
@@ -94,7 +94,7 @@ static void promise_broken(const struct task_struct *p, s32 cpu, u64 waited_tick
 }
 
 /* Note how long a task waited that @cpu takes now. */
-static void wait_note(const struct task_struct *p, s32 cpu, struct vrq_cpu *cc, u64 waited_ticks)
+static __always_inline void wait_note(const struct task_struct *p, s32 cpu, struct vrq_cpu *cc, u64 waited_ticks)
 {
 	u32 bucket = vrq_wait_bucket(waited_ticks);
 
@@ -112,7 +112,7 @@ static void wait_note(const struct task_struct *p, s32 cpu, struct vrq_cpu *cc, 
  * Take the first task of @dsq that @cpu may run. @head is what was compared; @matters: a task lost
  * that comparison, so count it if another CPU took @head in between.
  */
-static bool queue_take(u64 dsq, s32 cpu, struct vrq_cpu *cc, struct task_struct *head, bool matters)
+static __always_inline bool queue_take(u64 dsq, s32 cpu, struct vrq_cpu *cc, struct task_struct *head, bool matters)
 {
 	u64 waited_ticks = task_waited_ticks(head);
 

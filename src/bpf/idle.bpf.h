@@ -49,7 +49,7 @@ static bool idle_claim(s32 cpu)
 	return __sync_fetch_and_and(word, ~cpu_bit(cpu)) & cpu_bit(cpu);
 }
 
-static bool idle_any(void)
+static __always_inline bool idle_any(void)
 {
 	u32 w;
 
@@ -105,7 +105,7 @@ static s32 idle_claim_near(const struct task_struct *p, const struct vrq_topolog
  * Claim an idle CPU for @p: the CPU it last ran on, else the nearest to that. -1: none is idle.
  * The caller owns the CPU and must see to it that it looks at the queue.
  */
-static s32 idle_pick(const struct task_struct *p, s32 home)
+static __always_inline s32 idle_pick(const struct task_struct *p, s32 home)
 {
 	const struct vrq_topology *topo;
 	u32 key = home, distance, w;

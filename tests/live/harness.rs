@@ -1,12 +1,11 @@
-//! scx_vrq as a child process, loads to schedule, and what the kernel says.
+//! scx_vrq as a child process, and what the kernel says.
 
+pub use crate::load::*;
+use scx_vrq::policy;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Read;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 pub const BIN: &str = env!("CARGO_BIN_EXE_scx_vrq");
@@ -26,6 +25,36 @@ pub fn ops() -> String {
 
 pub fn nr_cpus() -> usize {
     std::thread::available_parallelism().expect("CPUs").get()
+}
+
+pub fn ms(n: u64) -> Duration {
+    Duration::from_millis(n)
+}
+
+/// LIVE_LENGTH=full chooses the full length of a case; else it is short, for `make test`.
+pub fn is_full() -> bool {
+    std::env::var("LIVE_LENGTH").is_ok_and(|l| l == "full")
+}
+
+/// `short` or `full`, by LIVE_LENGTH.
+pub fn length<T>(short: T, full: T) -> T {
+    if is_full() { full } else { short }
+}
+
+/// The ageing of IDLEPRIO, with the period of its timer, in ms. Add it to `bound_ms`.
+pub const AGEING_MS: u64 = policy::VRQ_AGEING_MS as u64 + 100;
+
+/// The longest wait by the rule, in ms, where `runnable` tasks share `cpus` CPUs and the worst has `nice`: its
+/// deadline's offset, then one slice of each task before it. The slack is for the kernel's threads and the test's, and,
+/// with more than one CPU, for the emulator: it runs one CPU after the other and lets one wait for 100 ms and more.
+pub fn bound_ms(runnable: usize, cpus: usize, nice: i32) -> u64 {
+    const SLICE_MS: u64 = 8; // 6 ms, rounded up to ticks of 4
+    let offset_ns = policy::deadline_offset_ns((nice + 20) as u32, policy::VRQ_RR_INTERVAL_DFL_MS);
+    offset_ns.div_ceil(1_000_000) + runnable.div_ceil(cpus) as u64 * SLICE_MS + slack_ms()
+}
+
+pub fn slack_ms() -> u64 {
+    60 + 125 * if nr_cpus() > 1 { nr_cpus() as u64 } else { 0 }
 }
 
 /// Poll until `what` holds; panics with `name` after a while.
@@ -56,20 +85,28 @@ impl Vrq {
 
     /// Spawn and wait until it has the machine.
     pub fn spawn(command: &mut Command) -> Self {
+        let vrq = Self::spawn_as_it_is(command.stdout(Stdio::piped()).stderr(Stdio::piped()));
+        wait_until("its statistics are served", || request("counters").is_ok());
+        vrq
+    }
+
+    /// The same with stdin, stdout and stderr as `command` has them, and perhaps without statistics.
+    pub fn spawn_as_it_is(command: &mut Command) -> Self {
         wait_until("the machine is free", || state() == "disabled");
-        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("scx_vrq starts");
-        let mut vrq = Self { child };
+        let mut vrq = Self { child: command.spawn().expect("scx_vrq starts") };
         wait_until("scx_vrq has the machine", || {
             if let Ok(Some(status)) = vrq.child.try_wait() {
-                let mut err = String::new();
-                vrq.child.stderr.take().expect("stderr").read_to_string(&mut err).expect("utf-8");
-                panic!("scx_vrq ended with {status}: {err}");
+                panic!("scx_vrq ended with {status}: {}", read_all(vrq.child.stderr.take()));
             }
             state() == "enabled"
         });
         assert!(ops().starts_with("vrq_"), "{} has the machine", ops());
-        wait_until("its statistics are served", || request("counters").is_ok());
         vrq
+    }
+
+    /// Has it not ended?
+    pub fn is_running(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(None))
     }
 
     pub fn signal(&self, signal: i32) {
@@ -77,20 +114,27 @@ impl Vrq {
         assert_eq!(unsafe { libc::kill(self.child.id() as i32, signal) }, 0);
     }
 
-    /// Wait until it has ended and the machine is given back.
-    pub fn end(mut self) -> Ended {
+    /// Wait until it has ended, whoever has the machine then.
+    pub fn end_of_process(mut self) -> ExitStatus {
+        self.wait()
+    }
+
+    fn wait(&mut self) -> ExitStatus {
         let start = Instant::now();
-        let status = loop {
+        loop {
             if let Some(status) = self.child.try_wait().expect("a child of ours") {
-                break status;
+                return status;
             }
             assert!(start.elapsed() < LIMIT, "scx_vrq does not end");
             std::thread::sleep(Duration::from_millis(10));
-        };
+        }
+    }
+
+    /// Wait until it has ended and the machine is given back.
+    pub fn end(mut self) -> Ended {
+        let status = self.wait();
         wait_until("the machine is given back", || state() == "disabled");
-        let (mut stdout, mut stderr) = (String::new(), String::new());
-        self.child.stdout.take().expect("stdout").read_to_string(&mut stdout).expect("utf-8");
-        self.child.stderr.take().expect("stderr").read_to_string(&mut stderr).expect("utf-8");
+        let (stdout, stderr) = (read_all(self.child.stdout.take()), read_all(self.child.stderr.take()));
         Ended { status, stdout, stderr }
     }
 
@@ -98,6 +142,14 @@ impl Vrq {
         self.signal(libc::SIGINT);
         self.end()
     }
+}
+
+fn read_all(pipe: Option<impl Read>) -> String {
+    let mut bytes = Vec::new();
+    if let Some(mut pipe) = pipe {
+        pipe.read_to_end(&mut bytes).expect("a pipe");
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 impl Drop for Vrq {
@@ -127,95 +179,42 @@ pub fn delta(before: &BTreeMap<String, u64>, after: &BTreeMap<String, u64>, name
     after[name] - before[name]
 }
 
-/// Threads that never sleep. Joined when dropped.
-pub struct Hogs {
-    stop: Arc<AtomicBool>,
-    rounds: Vec<Arc<AtomicU64>>,
-    threads: Vec<JoinHandle<()>>,
+/// A scx_vrq that must come through: it keeps the machine, ends well, and leaves a clean kernel log.
+pub struct Trial {
+    pub vrq: Vrq,
+    dmesg: Dmesg,
 }
 
-/// How a hog is set up, in its own thread.
-#[derive(Clone, Copy, Default)]
-pub struct Hog {
-    pub nice: i32,
-    pub policy: i32,
-    /// Bit n: CPU n is allowed; 0: all.
-    pub cpus: u64,
-}
+impl Trial {
+    pub fn start(args: &[&str]) -> Self {
+        let dmesg = Dmesg::start();
+        Self { vrq: Vrq::start(args), dmesg }
+    }
 
-impl Hogs {
-    pub fn start(hogs: &[Hog]) -> Self {
-        let stop = Arc::new(AtomicBool::new(false));
-        let (tx, rx) = std::sync::mpsc::channel();
-        let mut all = Self { stop: stop.clone(), rounds: Vec::new(), threads: Vec::new() };
-        for &hog in hogs {
-            let (stop, rounds, tx) = (stop.clone(), Arc::new(AtomicU64::new(0)), tx.clone());
-            all.rounds.push(rounds.clone());
-            all.threads.push(std::thread::spawn(move || {
-                hog.apply();
-                tx.send(()).expect("the test listens");
-                while !stop.load(Ordering::Relaxed) {
-                    rounds.fetch_add(1, Ordering::Relaxed);
-                }
-            }));
-            rx.recv().expect("the hog started");
+    /// To be called with the load still there. Whether the tasks got on is for the test to say.
+    pub fn pass(self) {
+        self.pass_but_for(&[]);
+    }
+
+    /// The same, with lines in the kernel log that the test itself causes.
+    pub fn pass_but_for(mut self, expected: &[&str]) {
+        if state() != "enabled" || !self.vrq.is_running() {
+            let ended = self.vrq.end();
+            panic!("it has ended with {}: {}", ended.status, ended.stderr);
         }
-        all
+        self.dmesg.assert_only(expected);
+        let ended = self.vrq.stop();
+        assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
+        self.dmesg.assert_only(&[expected, &[Dmesg::DETACH]].concat());
     }
 
-    pub fn same(n: usize, hog: Hog) -> Self {
-        Self::start(&vec![hog; n])
-    }
-
-    /// Each hog's part of what they did together over `time`, in percent.
-    pub fn shares(&self, time: Duration) -> Vec<f64> {
-        let before = self.progress();
-        std::thread::sleep(time);
-        let did: Vec<u64> = self.progress().iter().zip(&before).map(|(a, b)| a - b).collect();
-        let all: u64 = did.iter().sum();
-        did.iter().map(|n| *n as f64 * 100.0 / all as f64).collect()
-    }
-
-    pub fn progress(&self) -> Vec<u64> {
-        self.rounds.iter().map(|r| r.load(Ordering::Relaxed)).collect()
-    }
-
-    /// Every hog gets further: none is lost.
-    pub fn assert_alive(&self) {
-        let before = self.progress();
-        wait_until("every task has run again", || self.progress().iter().zip(&before).all(|(a, b)| a > b));
-    }
-}
-
-impl Hog {
-    pub fn apply(&self) {
-        // SAFETY: calls that change this thread only, with valid arguments.
-        unsafe {
-            let tid = libc::gettid();
-            if self.policy != libc::SCHED_OTHER {
-                let param: libc::sched_param = std::mem::zeroed();
-                assert_eq!(libc::sched_setscheduler(tid, self.policy, &param), 0);
-            }
-            if self.nice != 0 {
-                assert_eq!(libc::setpriority(libc::PRIO_PROCESS, tid as u32, self.nice), 0);
-            }
-            if self.cpus != 0 {
-                let mut set: libc::cpu_set_t = std::mem::zeroed();
-                for cpu in (0..64).filter(|c| self.cpus >> c & 1 == 1) {
-                    libc::CPU_SET(cpu, &mut set);
-                }
-                assert_eq!(libc::sched_setaffinity(tid, size_of_val(&set), &set), 0);
-            }
-        }
-    }
-}
-
-impl Drop for Hogs {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        for thread in self.threads.drain(..) {
-            let _ = thread.join();
-        }
+    /// The same, and nobody has waited longer than `bound` ms.
+    pub fn pass_within(self, bound: u64) {
+        let counted = counters();
+        let longest = counted["longest_wait_ms"];
+        assert!(bound > 4_000 || counted["nr_broken_promises"] == 0, "--max-wait-ms was not kept: {counted:?}");
+        assert!(longest <= bound, "a task has waited {longest} ms, the bound is {bound} ms");
+        self.pass();
     }
 }
 
@@ -239,13 +238,16 @@ impl Dmesg {
         self.assert_only(&[]);
     }
 
-    /// After one has gone. On its way out the kernel runs tasks by itself ("bypass"), and 6.17 and
-    /// 6.18 go idle past pending softirqs there.
+    /// After one has gone.
     pub fn assert_clean_after_detach(&self) {
-        self.assert_only(&["NOHZ tick-stop error"]);
+        self.assert_only(&[Self::DETACH]);
     }
 
-    fn assert_only(&self, allowed: &[&str]) {
+    /// On its way out the kernel runs tasks by itself ("bypass"), and 6.17 and 6.18 go idle past pending softirqs there.
+    pub const DETACH: &str = "NOHZ tick-stop error";
+
+    /// `allowed`: parts of lines that the test itself causes.
+    pub fn assert_only(&self, allowed: &[&str]) {
         // The emulated machine is slow and the kernel says so: that is no fault of a scheduler.
         let noise = ["hrtimer: interrupt took", "clocksource", "perf: interrupt took", "workqueue:"];
         let new: Vec<String> = Self::lines().split_off(self.before);
