@@ -125,6 +125,8 @@ fn load<'obj>(config: &Config, machine: &Machine, object: &'obj mut MaybeUninit<
     rodata.tick_ns = host::tick_ns();
     rodata.resched_best_idle = config.resched_best_idle;
     rodata.idle_fast_path = config.idle_fast_path;
+    let immed = compat::read_enum("scx_enq_flags", "SCX_ENQ_IMMED").is_ok();
+    rodata.straight_to_idle = immed;
     let data = skel.maps.data_data.as_mut().context("the BPF object has no data")?;
     data.rr_interval_ms = config.rr_interval_ms;
     data.nr_online = machine.online.len() as u32;
@@ -134,7 +136,6 @@ fn load<'obj>(config: &Config, machine: &Machine, object: &'obj mut MaybeUninit<
     let ops = skel.struct_ops.vrq_ops_mut();
     ops.exit_dump_len = config.exit_dump_len;
     // How tasks come back from under a higher class, see vrq_sched_switch: one way of the three.
-    let immed = compat::read_enum("scx_enq_flags", "SCX_ENQ_IMMED").is_ok();
     let from_anywhere = compat::in_kallsyms("scx_bpf_reenqueue_local___v2").unwrap_or(false);
     if immed || from_anywhere {
         ops.cpu_release = std::ptr::null_mut();

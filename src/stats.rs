@@ -26,11 +26,6 @@ impl Counters {
         }
         Self { longest_wait_ms: longest_ticks.saturating_mul(tick_ns) / 1_000_000, ..Self::from_raw(&raw) }
     }
-
-    /// All passes that ended in idle, by whichever way.
-    pub fn goidle(&self) -> u64 {
-        self.nr_goidle_idle + self.nr_goidle_deactivate + self.nr_goidle_needother + self.nr_goidle_other
-    }
 }
 
 /// How long tasks waited that were taken from a queue, since the load.

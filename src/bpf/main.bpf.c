@@ -25,12 +25,14 @@ UEI_DEFINE(uei);
  * Give @p to @cpu, an idle CPU that the caller has claimed. With nothing queued @p is the best there
  * is and goes straight there, where no other CPU can take it first, or the woken one would find
  * nothing. Otherwise it is queued, and the woken CPU takes whichever is first.
+ * Kernels without SCX_ENQ_IMMED would leave it there behind a real-time task that got the CPU first,
+ * so on these it is always queued.
  * @wakes_here: the kernel wakes the CPU by itself, as @p wakes up there.
  */
 static void place_on_idle(struct task_struct *p, struct vrq_cpu *cc, s32 cpu, u64 slice_ns,
 			  bool wakes_here)
 {
-	if (!queue_peek(GRQ_DSQ)) {
+	if (straight_to_idle && !queue_peek(GRQ_DSQ)) {
 		stat_inc(cc, nr_kicks_idle);
 		stat_inc(cc, nr_dispatches);
 		stat_inc(cc, nr_direct);

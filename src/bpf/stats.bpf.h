@@ -12,6 +12,7 @@ const volatile u32 nr_cpu_ids = 1;
 const volatile u32 tick_ns = 4000000;
 const volatile u32 resched_best_idle = VRQ_RBI_CORRECTED;
 const volatile bool idle_fast_path = true;
+const volatile bool straight_to_idle = true;
 const volatile u32 max_wait_ms = VRQ_MAX_WAIT_DFL_MS;
 #ifdef VRQ_WITHHOLD
 const volatile u32 guard_ms = 1500;

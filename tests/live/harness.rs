@@ -197,24 +197,30 @@ impl Trial {
     }
 
     /// The same, with lines in the kernel log that the test itself causes.
-    pub fn pass_but_for(mut self, expected: &[&str]) {
-        if state() != "enabled" || !self.vrq.is_running() {
-            let ended = self.vrq.end();
-            panic!("it has ended with {}: {}", ended.status, ended.stderr);
-        }
-        self.dmesg.assert_only(expected);
-        let ended = self.vrq.stop();
+    pub fn pass_but_for(self, expected: &[&str]) {
+        let this = self.still_there();
+        this.dmesg.assert_only(expected);
+        let ended = this.vrq.stop();
         assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
-        self.dmesg.assert_only(&[expected, &[Dmesg::DETACH]].concat());
+        this.dmesg.assert_only(&[expected, &[Dmesg::DETACH]].concat());
+    }
+
+    fn still_there(mut self) -> Self {
+        if state() == "enabled" && self.vrq.is_running() {
+            return self;
+        }
+        let ended = self.vrq.end();
+        panic!("it has ended with {}: {}", ended.status, ended.stderr);
     }
 
     /// The same, and nobody has waited longer than `bound` ms.
     pub fn pass_within(self, bound: u64) {
+        let this = self.still_there();
         let counted = counters();
         let longest = counted["longest_wait_ms"];
         assert!(bound > 4_000 || counted["nr_broken_promises"] == 0, "--max-wait-ms was not kept: {counted:?}");
         assert!(longest <= bound, "a task has waited {longest} ms, the bound is {bound} ms");
-        self.pass();
+        this.pass();
     }
 }
 

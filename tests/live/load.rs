@@ -82,10 +82,15 @@ impl Hogs {
         self.rounds.iter().map(|r| r.load(Ordering::Relaxed)).collect()
     }
 
+    /// Has every hog got further since `before`?
+    pub fn all_since(&self, before: &[u64]) -> bool {
+        self.progress().iter().zip(before).all(|(now, then)| now > then)
+    }
+
     /// Every hog gets further: none is lost.
     pub fn assert_alive(&self) {
         let before = self.progress();
-        wait_until("every task has run again", || self.progress().iter().zip(&before).all(|(a, b)| a > b));
+        wait_until("every task has run again", || self.all_since(&before));
     }
 }
 
@@ -111,7 +116,7 @@ pub fn gettid() -> i32 {
 
 /// Real-time policies get priority 50.
 pub fn set_policy(tid: i32, policy: i32) {
-    let real_time = matches!(policy, libc::SCHED_FIFO | libc::SCHED_RR);
+    let real_time = matches!(policy & !libc::SCHED_RESET_ON_FORK, libc::SCHED_FIFO | libc::SCHED_RR);
     let param = libc::sched_param { sched_priority: if real_time { 50 } else { 0 } };
     // SAFETY: a valid pointer; changes a thread of ours only.
     assert_eq!(unsafe { libc::sched_setscheduler(tid, policy, &param) }, 0, "policy {policy}");

@@ -163,5 +163,9 @@ fn two_wakeups_claim_two_cpus() {
     let of = |name: &str| delta(&before, &after, name);
     // Two claims for every round; a claim that finds nothing would be a CPU claimed twice.
     assert!(of("nr_kicks_idle") >= 100, "{} idle CPUs claimed in 50 rounds", of("nr_kicks_idle"));
+    if of("nr_direct") == 0 {
+        // Before 7.1 they go through the queue, where another CPU may take the task first.
+        return;
+    }
     assert!(of("nr_kicks_empty") <= of("nr_kicks_idle") / 20, "{} found nothing", of("nr_kicks_empty"));
 }
