@@ -22,8 +22,7 @@ test-all: ## make test, and every fault that broke other schedulers, at full len
 	@vm/test.sh all
 
 cost: build ## count the instructions that scheduling costs, and how late a waking task runs (KERNEL=newest)
-	@vm/cost.sh --kernel '$(KERNEL)'
-	@vm/cost.sh --kernel '$(KERNEL)' --latency
+	@vm/cost.sh --kernel '$(KERNEL)' --work pipe --latency
 
 clean: ## remove what was built (kernels and tools stay in ~/.cache/scx_vrq)
 	@rm -rf target

@@ -65,6 +65,23 @@ fn workloads_of_our_own_do_what_they_say() {
 }
 
 #[test]
+fn cost_is_the_scripts_own_output_and_status() {
+    let dir = tempfile::tempdir().expect("tempdir");
+    let script = dir.path().join("cost.sh");
+    fs::write(&script, "#!/bin/sh\nprintf '[%s]' \"$@\"\nexit 3\n").expect("written");
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).expect("executable");
+    let arguments = ["bench", "--cost", "--scheduler", "default", "--scheduler", "vrq:rr_interval=2"];
+    let (status, stdout, stderr) = run(scx_vrq(&arguments).env("SCX_VRQ_VM", dir.path()));
+    assert_eq!(status, Some(3), "{stderr}");
+    let vrq = format!("[--scheduler][{} --rr-interval-ms 2][--as][vrq:rr_interval=2]", env!("CARGO_BIN_EXE_scx_vrq"));
+    assert!(stdout.contains("[--scheduler][default][--as][default]") && stdout.contains(&vrq), "{stdout}");
+    fs::remove_file(&script).expect("removed");
+    let (status, _, stderr) = run(scx_vrq(&arguments).env("SCX_VRQ_VM", dir.path()));
+    assert_eq!((status, stderr.lines().count()), (Some(1), 1), "{stderr}");
+    assert!(stderr.contains("vm/cost.sh of scx_vrq's checkout is not there"), "{stderr}");
+}
+
+#[test]
 fn results_come_out_of_the_machine_into_every_form() {
     let dir = tempfile::tempdir().expect("tempdir");
     let file = |name: &str| dir.path().join(name).display().to_string();

@@ -82,9 +82,14 @@ done
 # The guest's side. Ports take one writer each, hence the cats: they make stdout and stderr ordinary pipes.
 {
 	printf 'export PATH=%q HOME=%q\ncd %q\ncommand=(' "$PATH" "$HOME" "$PWD"; printf '%q ' "$@"; printf ')\n'
+	printf 'kernel=%q\n' "${image%/*}"
 	[[ " ${overlays[*]} " == *" /tmp "* ]] || echo 'mount -t tmpfs -o mode=1777 tmpfs /tmp'
 	cat <<-'GUEST'
 	ln -sfn /proc/self/fd/1 /dev/stdout; ln -sfn /proc/self/fd/2 /dev/stderr
+	# libbpf looks there, and some schedulers ask for it
+	for config in "$kernel"/{lib/modules/"$(uname -r)"/,}config; do
+		[ ! -f "$config" ] || [ -e "/boot/config-$(uname -r)" ] || { mount -t tmpfs boot /boot && cp "$config" "/boot/config-$(uname -r)"; }
+	done
 	port() { local n; n=$(grep -lx "vrq.$1" /sys/class/virtio-ports/*/name); n=${n%/name}; echo "/dev/${n##*/}"; }
 	exec 3> >(exec cat > "$(port out)"); out=$!
 	exec 4> >(exec cat > "$(port err)"); err=$!

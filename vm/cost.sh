@@ -1,34 +1,54 @@
 #!/usr/bin/env bash
 # Count the instructions that a scheduler costs, exactly: two runs print the same.
 #
-#   vm/cost.sh [--latency | --callbacks] [--scheduler CMD] [--kernel K] [-v]
+#   vm/cost.sh [--work pipe|messages|forks|all] [--latency] [--callbacks] [--scheduler CMD [--as NAME]]...
+#              [--cpus N,...] [--kernel K] [-v]
 #
-# Boots QEMU's emulation with one guest ns per instruction and everything in an initramfs, and runs the same
-# work under the kernel's default scheduler and under CMD (target/release/scx_vrq; '' for the default alone):
-#   (neither)    millions of instructions for 5,000 round trips of a byte through pipes, 1 and 4 CPUs
+# Boots QEMU's emulation with one guest ns per instruction and everything in an initramfs, and does the same
+# under each CMD (quoted as for a shell; 'default' is the kernel's own; without any, default and target/release/scx_vrq):
+#   --work       millions of instructions of the whole machine for a fixed piece of work on 1 and 4 CPUs (--cpus),
+#                and instructions for one unit of it; work.c says what is done. Without an option, the work pipe
 #   --latency    1 CPU, two hogs: how many us late cyclictest wakes up
-#   --callbacks  instructions per call of each callback, statistics included, on one CPU of two
+#   --callbacks  instructions per call of each callback, statistics included, in the work pipe on one CPU of two
 # Limits: all CPUs share one count, so it is cost and not parallel speed. -v prints every repetition.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
-job=pipes scheduler=$here/../target/release/scx_vrq kernel=newest verbose=''
+jobs=() works='' names=() commands=() cpus=1,4 kernel=newest verbose=''
 
 die() { echo "vm/cost.sh: $*" >&2; exit 1; }
 args=("$@")
 while [ $# -gt 0 ]; do
 	case $1 in
-	--latency) job=latency ;;
-	--callbacks) job=callbacks ;;
-	--scheduler) [ $# -gt 1 ] || die "--scheduler needs a command"; scheduler=$2; shift ;;
-	--kernel) [ $# -gt 1 ] || die "--kernel needs a value"; kernel=$2; shift ;;
+	--work | --scheduler | --as | --cpus | --kernel) [ $# -gt 1 ] || die "$1 needs a value" ;;&
+	--work)
+		case $2 in pipe | messages | forks) works+=" $2" ;; all) works=' pipe messages forks' ;; *) die "no work '$2': pipe, messages, forks and all are known" ;; esac
+		[[ " ${jobs[*]} " == *" work "* ]] || jobs+=(work)
+		shift ;;
+	--latency) jobs+=(latency) ;;
+	--callbacks) jobs+=(callbacks) ;;
+	--scheduler) commands+=("$2"); names+=(''); shift ;;
+	--as) [ ${#names[@]} -gt 0 ] || die "--as comes after the --scheduler that it names"; names[-1]=$2; shift ;;
+	--cpus) [[ $2 =~ ^[1-9][0-9]?(,[1-9][0-9]?)*$ ]] || die "--cpus $2: not numbers of CPUs with commas between"; cpus=$2; shift ;;
+	--kernel) kernel=$2; shift ;;
 	-v) verbose=1 ;;
 	*) die "unknown option '$1': the head of $0 lists them" ;;
 	esac
 	shift
 done
-read -r program options <<< "$scheduler" || true
-[ -z "$program" ] || [ -x "$program" ] || die "$program is no program: run make first, or name one with --scheduler"
-[ "$job$program" != callbacks ] || die "the default scheduler has no callbacks: name another with --scheduler"
+[ ${#jobs[@]} -gt 0 ] || jobs=(work) works=${works:-pipe}
+[ ${#commands[@]} -gt 0 ] || { commands=(default "$here/../target/release/scx_vrq"); names=(default vrq); }
+
+programs=() loaded=''
+for i in "${!commands[@]}"; do
+	programs[i]=''
+	[ "${commands[i]}" != default ] || { names[i]=${names[i]:-default}; continue; }
+	mapfile -d '' -t words < <(xargs printf '%s\0' <<< "${commands[i]}" 2>/dev/null)
+	programs[i]=$(command -v -- "${words[0]:-}") || die "'${words[0]:-}' is no program: run make first, or name one with --scheduler"
+	commands[i]=${words[*]@Q} loaded=1
+	words[0]=${words[0]##*/}
+	names[i]=${names[i]:-${words[*]}}
+done
+[[ -n $loaded || " ${jobs[*]} " != *" callbacks "* ]] || die "the default scheduler has no callbacks: name another with --scheduler"
 [ -n "${VRQ_COST_DEPS:-}" ] || VRQ_COST_DEPS=1 exec "$here/deps.sh" vm cost -- "$0" "${args[@]}"
 image=$("$here/kernel.sh" "$kernel")
 
@@ -38,56 +58,59 @@ trap '[ -z "$vm" ] || { kill -KILL -- "-$vm"; wait "$vm"; } 2>/dev/null || true;
 trap 'exit 130' INT
 trap 'exit 143' TERM HUP
 
-add() { # program: it and its libraries into the initramfs
+add() { # program, folder: it into the folder and its libraries where they belong in the initramfs
 	local file
-	install -D "$1" "$tmp/root/bin/$(basename "$1")"
+	install -D -t "$tmp/root/$2" "$1"
 	for file in $(ldd "$1" 2>/dev/null | grep -o '/[^ ]*'); do install -D "$file" "$tmp/root$file"; done
 }
-add "$(command -v busybox)"
-[ -z "$program" ] || add "$program"
-case $job in
-latency) add "$(command -v cyclictest)" ;;
-callbacks) add "$(command -v bpftool)" ;;
-esac
-gcc -static -O2 -Wall -Werror -o "$tmp/root/bin/pipe" "$here/pipe.c"
+add_scheduler() { # index: its name, and a command unless it is the default
+	local dir=schedulers/$(($1 + 1)) first words
+	mkdir -p "$tmp/root/$dir"
+	echo "${names[$1]}" > "$tmp/root/$dir/name"
+	[ -n "${programs[$1]}" ] || return 0
+	for first in "${!programs[@]}"; do [ "${programs[first]}" != "${programs[$1]}" ] || break; done
+	[ "$first" != "$1" ] || add "${programs[$1]}" "$dir"
+	eval "words=(${commands[$1]})"
+	words[0]=/schedulers/$((first + 1))/$(basename "${programs[$1]}")
+	echo "exec ${words[*]@Q}" > "$tmp/root/$dir/command"
+}
+for program in busybox cyclictest bpftool; do add "$(command -v $program)" bin; done
+for i in "${!commands[@]}"; do add_scheduler "$i"; done
+gcc -static -O2 -Wall -Werror -o "$tmp/root/bin/work" "$here/work.c"
 install "$here/cost-init.sh" "$tmp/root/init"
-printf 'job=%s\nscheduler="%s"\n' "$job" "${program:+$(basename "$program") $options}" > "$tmp/root/job"
-find "$tmp/root" -exec touch -h -d @0 {} + # the date of a file, too, would change the count
-(cd "$tmp/root" && find . | LC_ALL=C sort | cpio --quiet --reproducible -R 0:0 -o -H newc) > "$tmp/initramfs"
 
-boot() { # cpus
-	echo "vm/cost.sh: $(file -b "$image" | grep -oP 'version \K[0-9]\S*' || echo "$image"), $1 CPUs, counting instructions" >&2
-	timeout -k 1 "${VM_TIMEOUT:-1800}" qemu-system-x86_64 -machine q35 -m 1G -smp "$1" -nodefaults -display none -no-reboot \
+release=$(file -b "$image" | grep -oP 'version \K[0-9]\S*') || release=$image
+for config in "${image%/*}/lib/modules/$release/config" "${image%/*}/config" "/boot/config-$release"; do # some schedulers ask for it
+	[ ! -f "$config" ] || { install -D -m 644 "$config" "$tmp/root/boot/config-$release"; break; }
+done
+
+pack() { # job: the initramfs
+	printf 'job=%s\nworks="%s"\nlast=%s\n' "$1" "${works# }" "${#commands[@]}" > "$tmp/root/job"
+	find "$tmp/root" -exec touch -h -d @0 {} + # the date of a file, too, would change the count
+	(cd "$tmp/root" && find . | LC_ALL=C sort | cpio --quiet --reproducible -R 0:0 -o -H newc) > "$tmp/initramfs"
+}
+boot() { # job, cpus: the machine's lines go to $tmp/lines
+	pack "$1"
+	echo "vm/cost.sh: $release, $2 CPUs, counting instructions" >&2
+	timeout -k 1 "${VM_TIMEOUT:-1800}" qemu-system-x86_64 -machine q35 -m 1G -smp "$2" -nodefaults -display none -no-reboot \
 		-accel tcg,thread=single -icount shift=0,sleep=off -cpu max,-rdrand,-rdseed -seed 1 -rtc base=2026-01-01T00:00:00,clock=vm \
-		-kernel "$image" -initrd "$tmp/initramfs" -serial "file:$tmp/out.$1" \
+		-kernel "$image" -initrd "$tmp/initramfs" -serial "file:$tmp/out" \
 		-append 'console=ttyS0 quiet loglevel=1 panic=-1 nokaslr norandmaps mitigations=off tsc=reliable' < /dev/null 2> "$tmp/err" &
 	vm=$!
 	wait "$vm" || die "QEMU failed or took more than ${VM_TIMEOUT:-1800} s (VM_TIMEOUT): $(tail -n1 "$tmp/err")"
 	vm=''
-	tr -d '\r' < "$tmp/out.$1" > "$tmp/lines.$1"
-	! grep -q '^FAILED' "$tmp/lines.$1" || die "$(sed -n 's/^FAILED //p' "$tmp/lines.$1")"
-	grep -qE '^(PIPES|LATENCY)' "$tmp/lines.$1" || { tail -n 20 "$tmp/lines.$1" >&2; die "the machine measured nothing, see above"; }
-	[ -z "$verbose" ] || grep -E '^(PIPES|LATENCY)' "$tmp/lines.$1" >&2
+	tr -d '\r' < "$tmp/out" > "$tmp/lines"
+	! grep -q '^FAILED' "$tmp/lines" || die "$(sed -n 's/^FAILED //p' "$tmp/lines")"
+	grep -qE '^(WORK|LATENCY)' "$tmp/lines" || { tail -n 20 "$tmp/lines" >&2; die "the machine measured nothing, see above"; }
+	[ -z "$verbose" ] || grep -E '^(WORK|LATENCY)' "$tmp/lines" >&2
+	{ echo "BOOT $1 $2"; cat "$tmp/lines"; } >> "$tmp/all"
 }
 
-case $job in
-pipes)
-	boot 1; boot 4
-	printf '%-12s %8s %8s\n' 'M instr.' '1 CPU' '4 CPUs'
-	median() { sed -n "s/^PIPES $1 //p" "$tmp/lines.$2" | tr ' ' '\n' | grep . | sort -n | awk '{ v[NR] = $1 } END { printf "%.1f", (v[NR/2] + v[NR/2+1]) / 2e6 }'; }
-	awk '/^PIPES/ { print $2 }' "$tmp/lines.1" |
-		while read -r name; do printf '%-12s %8s %8s\n' "$name" "$(median "$name" 1)" "$(median "$name" 4)"; done ;;
-latency)
-	boot 1
-	printf '%-12s %8s %8s\n' us avg max
-	sed -n 's/^LATENCY \(\S*\).*Avg: *\([0-9]*\).*Max: *\([0-9]*\).*/\1 \2 \3/p' "$tmp/lines.1" |
-		while read -r name avg max; do printf '%-12s %8s %8s\n' "$name" "$avg" "$max"; done ;;
-callbacks)
-	boot 2
-	sed -n 's/^PROGRAMS //p' "$tmp/lines.2" | python3 -c '
-import json, sys
-print("%-20s %10s %14s" % ("callback", "calls", "instr. a call"))
-for p in json.load(sys.stdin):
-    if p["type"] == "struct_ops" and p.get("run_cnt"):
-        print("%-20s %10d %14.1f" % (p["name"], p["run_cnt"], p["run_time_ns"] / p["run_cnt"]))' ;;
-esac
+for job in "${jobs[@]}"; do
+	case $job in
+	work) for n in ${cpus//,/ }; do boot work "$n"; done ;;
+	latency) boot latency 1 ;;
+	callbacks) boot callbacks 2 ;;
+	esac
+done
+"$here/cost-table.py" "$tmp/all" "${names[@]}"

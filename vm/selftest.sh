@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Give the scripts beside this one bad input: each must say one sentence, fail, and leave nothing half-done.
+# Then see that vm/boot.sh hands through what it should, and that vm/cost.sh counts the same twice.
 #
 #   vm/selftest.sh       prints what libtest would, so that vm/test.sh can count it
 #
@@ -51,6 +52,9 @@ refuses bad_number_of_cpus 'no number of CPUs' vm/boot.sh --cpus none -- true
 refuses impossible_shape 'did not start: .*Invalid CPU topology' vm/boot.sh --smp 4,sockets=3 -- true
 refuses bad_time_limit 'no number of seconds' env VM_TIMEOUT=soon vm/boot.sh -- true
 refuses cost_without_scheduler 'is no program' vm/cost.sh --scheduler /nowhere/scx_vrq
+refuses cost_of_unknown_work "no work 'chess'" vm/cost.sh --work chess
+refuses cost_of_no_callbacks 'has no callbacks' vm/cost.sh --callbacks --scheduler default
+refuses cost_without_cpus 'not numbers of CPUs' vm/cost.sh --cpus 0
 refuses old_rust 'rustc 1.85.0 is too old' env "PATH=$tmp/rust:$PATH" vm/deps.sh build
 refuses old_clang 'is clang 14' env "PATH=$tmp/clang:$PATH" BPF_CLANG=clang-old vm/deps.sh build
 refuses no_qemu_and_not_root 'as root run: apt-get install.* qemu-system-x86' env "PATH=$tmp/user:$tmp/bare" vm/boot.sh -- true
@@ -72,6 +76,15 @@ boots status_words_and_streams_survive 7 "[a  b][it's][\"\$HOME\"][]" '^err$' \
 	vm/boot.sh --cpus 1 -- sh -c 'printf "[%s]" "$@"; echo err >&2; exit 7' - 'a  b' "it's" '"$HOME"' ''
 boots panic_is_reported 1 before 'kernel panicked' vm/boot.sh --cpus 1 -- sh -c 'echo before; sleep 1; echo c > /proc/sysrq-trigger'
 boots time_limit_is_reported 1 '' 'time limit of 5 s passed' env VM_TIMEOUT=5 vm/boot.sh --cpus 1 -- sleep 60
+
+same_twice() { # name, command...: both outputs, to the last digit
+	local name=$1 first second
+	shift
+	first=$("$@" 2>&1) && second=$("$@" 2>&1)
+	if [ -n "$first" ] && [ "$first" = "${second:-}" ]; then result "$name" ok
+	else result "$name" FAILED "$(diff <(echo "$first") <(echo "${second:-}") | head -n 10)"; fi
+}
+same_twice instructions_are_counted_exactly vm/cost.sh -v --work messages --cpus 4 --scheduler target/release/scx_vrq
 
 if [ $failed = 0 ]; then word=ok; else word=FAILED; fi
 echo "test result: $word. $passed passed; $failed failed; 0 ignored"

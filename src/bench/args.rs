@@ -52,6 +52,12 @@ pub struct BenchArgs {
     #[arg(long, value_name = "S:C:T", conflicts_with = "cpus", value_parser = topology)]
     pub topology: Option<Topology>,
 
+    /// Count instructions instead, exactly: for each callback, for a wake-up, and for pieces of work (pipe, messages,
+    /// forks), in a virtual machine that is emulated so that two runs are the same
+    #[arg(long, conflicts_with_all = ["host", "cpus", "topology", "preset", "ratio", "jobs", "workload", "scale", "prepare",
+          "rounds", "warmup", "export_json", "export_csv", "export_markdown", "report", "command"])]
+    pub cost: bool,
+
     /// A comparison that is known beforehand; --scheduler, --ratio and --jobs change its parts
     #[arg(long, value_enum)]
     pub preset: Option<Preset>,
@@ -209,6 +215,10 @@ mod tests {
             "--topology 2:2",
             "--topology 64:64:1",
             "--preset other",
+            "--cost --host",
+            "--cost --cpus 2",
+            "--cost --rounds 3",
+            "--cost --workload pipe",
         ] {
             assert_eq!(parse(line).expect_err(line).exit_code(), 2, "{line}");
         }

@@ -7,8 +7,10 @@
 //! which puts a `scheduler_under_test` in charge and executes a `workload`; events go to a `session`,
 //! which keeps the `results` and makes of them a `summary`, `table`s, `export`s and a `report`. In a
 //! virtual machine (`vm`) the same events come as lines out of another process of this program.
+//! `cost` is another measurement, which vm/cost.sh does.
 
 mod args;
+mod cost;
 mod counters;
 mod cpus;
 mod execute;
@@ -58,6 +60,9 @@ use workload::Workload;
 pub fn run(args: BenchArgs) -> Result<()> {
     if let Some(which) = args.worker {
         return workload::work(which, args.jobs.first().copied().unwrap_or(1), plan::scale(&args));
+    }
+    if args.cost {
+        return cost::become_cost_script(&args);
     }
     let (plan, workload) = plan::plan(&args, if args.host { cpus::online() } else { vm::guest_cpus(&args) })?;
     if args.events {

@@ -11,9 +11,8 @@ use anyhow::Result;
 /// The plan for a machine with `cpus` CPUs, and the workload that its runs execute.
 pub fn plan(args: &BenchArgs, cpus: u32) -> Result<(Plan, Box<dyn Workload>)> {
     let (name, workload) = workload(args).map_err(wrong_use)?;
-    let schedulers = schedulers(args).map_err(wrong_use)?;
+    let schedulers = schedulers(args)?;
     let points = points(args, cpus);
-    refuse_twins("--scheduler", schedulers.iter().map(|spec| &spec.name))?;
     refuse_twins("the list of loads", points.iter().map(Point::label))?;
     let plan = Plan { workload: name, schedulers, points, rounds: args.rounds, warmup_rounds: args.warmup };
     Ok((plan, workload))
@@ -23,14 +22,17 @@ fn wrong_use(error: anyhow::Error) -> anyhow::Error {
     failure(Status::Usage, format!("{error:#}"))
 }
 
-fn schedulers(args: &BenchArgs) -> Result<Vec<SchedulerSpec>> {
+/// What --scheduler and --preset name, each once.
+pub fn schedulers(args: &BenchArgs) -> Result<Vec<SchedulerSpec>> {
     let names: Vec<&str> = match args.preset {
         _ if !args.schedulers.is_empty() => args.schedulers.iter().map(String::as_str).collect(),
         None => vec!["default", "vrq"],
         Some(Preset::Origin) => vec!["default", "vrq", "vrq:resched_best_idle=next-ne-prev", "vrq:idle_fast_path=off"],
         Some(Preset::Kernbench) => vec!["default", "vrq", "vrq:idle_fast_path=off"],
     };
-    names.into_iter().map(SchedulerSpec::parse).collect()
+    let schedulers: Vec<_> = names.into_iter().map(SchedulerSpec::parse).collect::<Result<_>>().map_err(wrong_use)?;
+    refuse_twins("--scheduler", schedulers.iter().map(|spec| &spec.name))?;
+    Ok(schedulers)
 }
 
 fn points(args: &BenchArgs, cpus: u32) -> Vec<Point> {

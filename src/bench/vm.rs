@@ -19,6 +19,7 @@ use std::thread;
 
 /// Names boot.sh, or the folder that it is in, where it is not found by itself.
 const SCRIPT_VARIABLE: &str = "SCX_VRQ_VM";
+const BOOT: &str = "boot.sh";
 /// A bench may take long; boot.sh's own limit is for tests.
 const TIME_LIMIT_S: &str = "604800";
 /// Share of the host's CPUs that others may use before it is said.
@@ -108,7 +109,7 @@ fn boot_flags(args: &BenchArgs) -> [String; 4] {
 }
 
 fn command(args: &BenchArgs) -> Result<Command> {
-    let mut command = Command::new(boot_script()?);
+    let mut command = Command::new(script(BOOT)?);
     command.args(boot_flags(args)).arg("--").arg(std::env::current_exe().context("this program cannot find itself")?);
     command.args(inner_arguments(args));
     if std::env::var_os("VM_TIMEOUT").is_none() {
@@ -150,17 +151,20 @@ fn inner_arguments(args: &BenchArgs) -> Vec<String> {
     words
 }
 
-fn boot_script() -> Result<PathBuf> {
+/// A script of the checkout's folder vm.
+pub fn script(name: &str) -> Result<PathBuf> {
     let found = match std::env::var_os(SCRIPT_VARIABLE).map(PathBuf::from) {
-        Some(path) if path.is_dir() => Some(path.join("boot.sh")),
+        Some(path) if path.is_dir() => Some(path.join(name)),
+        Some(path) if name != BOOT => Some(path.with_file_name(name)),
         Some(path) => Some(path),
         None => {
             let program = std::env::current_exe().context("this program cannot find itself")?;
-            program.ancestors().map(|dir| dir.join("vm/boot.sh")).find(|path| path.is_file())
+            program.ancestors().map(|dir| dir.join("vm").join(name)).find(|path| path.is_file())
         }
     };
     found.filter(|path| path.is_file()).with_context(|| {
-        format!("vm/boot.sh of scx_vrq's checkout is not there: name it in {SCRIPT_VARIABLE}, or measure this machine with --host")
+        let instead = if name == BOOT { ", or measure this machine with --host" } else { "" };
+        format!("vm/{name} of scx_vrq's checkout is not there: name its folder in {SCRIPT_VARIABLE}{instead}")
     })
 }
 
