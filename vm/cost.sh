@@ -79,6 +79,7 @@ for i in "${!commands[@]}"; do add_scheduler "$i"; done
 gcc -static -O2 -Wall -Werror -o "$tmp/root/bin/work" "$here/work.c"
 install "$here/cost-init.sh" "$tmp/root/init"
 
+host_cpu=$(taskset -cp $$ | grep -o '[0-9]*$')
 release=$(file -b "$image" | grep -oP 'version \K[0-9]\S*') || release=$image
 for config in "${image%/*}/lib/modules/$release/config" "${image%/*}/config" "/boot/config-$release"; do # some schedulers ask for it
 	[ ! -f "$config" ] || { install -D -m 644 "$config" "$tmp/root/boot/config-$release"; break; }
@@ -92,7 +93,9 @@ pack() { # job: the initramfs
 boot() { # job, cpus: the machine's lines go to $tmp/lines
 	pack "$1"
 	echo "vm/cost.sh: $release, $2 CPUs, counting instructions" >&2
-	timeout -k 1 "${VM_TIMEOUT:-1800}" qemu-system-x86_64 -machine q35 -m 1G -smp "$2" -nodefaults -display none -no-reboot \
+	# On one CPU of the host: QEMU's main thread winds the clock of an idle machine on, and may do so, if it runs beside the
+	# machine's thread, a moment too early.
+	timeout -k 1 "${VM_TIMEOUT:-1800}" taskset -c "$host_cpu" qemu-system-x86_64 -machine q35 -m 1G -smp "$2" -nodefaults -display none -no-reboot \
 		-accel tcg,thread=single -icount shift=0,sleep=off -cpu max,-rdrand,-rdseed -seed 1 -rtc base=2026-01-01T00:00:00,clock=vm \
 		-kernel "$image" -initrd "$tmp/initramfs" -serial "file:$tmp/out" \
 		-append 'console=ttyS0 quiet loglevel=1 panic=-1 nokaslr norandmaps mitigations=off tsc=reliable' < /dev/null 2> "$tmp/err" &

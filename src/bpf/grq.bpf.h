@@ -126,4 +126,15 @@ static __always_inline bool queue_take(u64 dsq, s32 cpu, struct vrq_cpu *cc, str
 	return true;
 }
 
+/* Give the tasks of @dsq that are on @cpu to the kernel's own queue of that CPU. */
+static void queue_give_back(u64 dsq, s32 cpu)
+{
+	struct task_struct *p;
+
+	bpf_for_each(scx_dsq, p, dsq, 0) {
+		if (scx_bpf_task_cpu(p) == cpu)
+			scx_bpf_dsq_move(BPF_FOR_EACH_ITER, p, SCX_DSQ_LOCAL_ON | cpu, 0);
+	}
+}
+
 #endif

@@ -371,7 +371,11 @@ void BPF_STRUCT_OPS(vrq_cpu_online, s32 cpu)
 	__sync_fetch_and_add(&nr_online, 1);
 }
 
-/* The kernel moves the tasks of a CPU that goes away; nobody may claim it from here on. */
+/*
+ * Nobody may claim @cpu from here on, and the kernel asks us about it no more: it keeps what is
+ * enqueued there and moves it away once it ran. It has to get what waits from before, too. Left in our
+ * queues, the CPU would go idle before it is empty, and the hotplug wait for ever.
+ */
 void BPF_STRUCT_OPS(vrq_cpu_offline, s32 cpu)
 {
 	struct vrq_cpu *cc = cpu_get(cpu);
@@ -381,9 +385,12 @@ void BPF_STRUCT_OPS(vrq_cpu_offline, s32 cpu)
 	cc->online = 0;
 	__sync_fetch_and_sub(&nr_online, 1);
 	idle_claim(cpu);
+	queue_give_back(cpu, cpu);
+	queue_give_back(GRQ_DSQ, cpu);
 }
 
-s32 BPF_STRUCT_OPS(vrq_init_task, struct task_struct *p, struct scx_init_task_args *args)
+/* Sleepable, so that the context is allocated even when the atomic reserve is used up, and no fork fails. */
+s32 BPF_STRUCT_OPS_SLEEPABLE(vrq_init_task, struct task_struct *p, struct scx_init_task_args *args)
 {
 	struct task_ctx *tctx = bpf_task_storage_get(&task_ctxs, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 

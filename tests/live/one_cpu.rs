@@ -1,7 +1,9 @@
 //! On one CPU: shares, preemption, who goes first.
 
+use crate::guest::*;
 use crate::harness::*;
 use scx_vrq::policy;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 const TICK_MS: u64 = 4;
@@ -78,6 +80,49 @@ fn a_task_that_wakes_preempts_two_hogs() {
     }
     let preemptions = delta(&before, &counters(), "nr_preemptions");
     assert!(preemptions >= WAKEUPS * 9 / 10, "{preemptions} preemptions for {WAKEUPS} wake-ups");
+}
+
+/// Slices used up while a task runs for 1 ms and sleeps for 5, a hundred times.
+fn refills_of_a_sleeper(policy: i32) -> u64 {
+    let sleeper = Sleeper::start(Hog { policy, ..Hog::default() }, || (ms(5), ms(1)));
+    wait_until("it has begun", || sleeper.rounds() > 0);
+    let (before, begun) = (counters(), sleeper.rounds());
+    wait_until("it has slept a hundred times", || sleeper.rounds() >= begun + 100);
+    delta(&before, &counters(), "nr_refills")
+}
+
+#[test]
+fn batch_gets_a_new_slice_and_deadline_at_each_pass_and_normal_when_used_up() {
+    let _vrq = Vrq::start(&[]);
+    let (normal, batch) = (refills_of_a_sleeper(libc::SCHED_OTHER), refills_of_a_sleeper(libc::SCHED_BATCH));
+    // A slice of 6 ms lasts six passes. What else ran refills a few times, too.
+    assert!(batch >= 100 && normal <= 60, "of 100 passes {batch} refilled as BATCH, {normal} as NORMAL");
+}
+
+/// Yield type 1: a task that yields competes again with the slice and the deadline that it has.
+#[test]
+fn yield_goes_to_who_is_earlier_and_costs_neither_slice_nor_share() {
+    let _vrq = Vrq::start(&[]);
+    let yielder = Proc::fork(|rounds| {
+        loop {
+            // SAFETY: takes no arguments.
+            unsafe { libc::sched_yield() };
+            rounds.fetch_add(1, Ordering::Relaxed);
+        }
+    });
+    let hog = Hogs::same(1, Hog::default());
+    hog.assert_alive();
+    let (before, begun, ran) = (counters(), yielder.rounds(), cpu_time_ms(yielder.pid()));
+    std::thread::sleep(ms(4_000));
+    let (after, yields, ran) = (counters(), yielder.rounds() - begun, cpu_time_ms(yielder.pid()) - ran);
+    // By turns, for a slice of two ticks each; a new slice at each yield would be a hundred times as many.
+    let refills = delta(&before, &after, "nr_refills");
+    assert!(yields > 20 * refills, "{refills} new slices for {yields} yields");
+    assert!(
+        delta(&before, &after, "nr_wins") * 2 > yields,
+        "the yielding task is the earlier one for most of its slice"
+    );
+    assert!((1_900..=2_100).contains(&ran), "the yielding task ran for {ran} of 4000 ms");
 }
 
 #[test]
