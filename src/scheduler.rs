@@ -259,9 +259,9 @@ impl<'a, 'obj> Observer<'a, 'obj> {
         if counters.nr_overload_slices > 0 && !self.overload_told {
             self.overload_told = true;
             warn!(
-                "overload: with so many runnable tasks a wait of up to {} ms is possible, more than {} ms: slices are \
-                 shortened (this is said once, nr_overload_slices counts)",
-                counters.longest_wait_bound_ms, self.config.max_wait_ms
+                "overload: so many tasks were queued that one could have waited longer than {} ms: slices are shortened \
+                 (this is said once, nr_overload_slices counts)",
+                self.config.max_wait_ms
             );
         }
         if counters.nr_broken_promises > self.promises_told {

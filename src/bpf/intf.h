@@ -29,8 +29,8 @@ enum vrq_limits {
 	VRQ_MAX_WAIT_DFL_MS	= 4000,		/* the promise: no runnable task waits longer */
 	VRQ_MAX_WAIT_MIN_MS	= 100,
 	VRQ_MAX_WAIT_MAX_MS	= 15000,
-	VRQ_GUARD_MS		= 20000,	/* a task that waited this long: give the machine back */
-	VRQ_TIMEOUT_MS		= 25000,	/* the kernel's watchdog, above all of these */
+	VRQ_GUARD_MS		= 27000,	/* a task that waited this long: give the machine back */
+	VRQ_TIMEOUT_MS		= 30000,	/* the kernel's watchdog, above all of these */
 	VRQ_NR_WAIT_BUCKETS	= 16,		/* of waits: below a tick, then powers of two of ticks */
 };
 

@@ -422,6 +422,8 @@ fn c15_two_wakeups_one_idle_cpu() {
     let (claims, empty) = (delta(&before, &after, "nr_kicks_idle"), delta(&before, &after, "nr_kicks_empty"));
     // With two idle CPUs, two claims in every round; a claim that finds nothing would be a CPU claimed twice.
     assert!(nr_cpus() < 3 || claims >= 2 * rounds, "{claims} idle CPUs claimed in {rounds} rounds");
-    assert!(empty <= claims / 20, "{empty} of {claims} found nothing");
+    // Before 7.1 a task goes to its CPU through the queue, where another CPU may take it first.
+    let direct = delta(&before, &after, "nr_direct") > 0;
+    assert!(!direct || empty <= claims / 20, "{empty} of {claims} found nothing");
     trial.pass();
 }

@@ -134,38 +134,3 @@ fn counters_hold_against_the_kernels() {
     assert!(of("nr_goidle_idle") <= sched_count.saturating_sub(entries));
     fs::write("/proc/sys/kernel/sched_schedstats", "0").expect("schedstats");
 }
-
-#[test]
-fn two_wakeups_claim_two_cpus() {
-    // c15: one task wakes two sleepers back to back; with idle CPUs none of them may wait for the other.
-    let _vrq = Vrq::start(&[]);
-    std::thread::sleep(Duration::from_millis(200));
-    let before = counters();
-    let barrier = std::sync::Arc::new(std::sync::Barrier::new(3));
-    let sleepers: Vec<_> = (0..2)
-        .map(|_| {
-            let barrier = barrier.clone();
-            std::thread::spawn(move || {
-                for _ in 0..50 {
-                    barrier.wait();
-                }
-            })
-        })
-        .collect();
-    for _ in 0..50 {
-        std::thread::sleep(Duration::from_millis(5));
-        barrier.wait();
-    }
-    for sleeper in sleepers {
-        sleeper.join().expect("it ran through");
-    }
-    let after = counters();
-    let of = |name: &str| delta(&before, &after, name);
-    // Two claims for every round; a claim that finds nothing would be a CPU claimed twice.
-    assert!(of("nr_kicks_idle") >= 100, "{} idle CPUs claimed in 50 rounds", of("nr_kicks_idle"));
-    if of("nr_direct") == 0 {
-        // Before 7.1 they go through the queue, where another CPU may take the task first.
-        return;
-    }
-    assert!(of("nr_kicks_empty") <= of("nr_kicks_idle") / 20, "{} found nothing", of("nr_kicks_empty"));
-}
