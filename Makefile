@@ -4,7 +4,7 @@ KERNEL ?= newest
 CPUS ?= 4
 BENCH := target/release/scx_vrq bench --host --ratio 50 --scheduler default --scheduler vrq --rounds 1 --warmup 0 --scale 2
 
-.PHONY: build run bench test test-all cost clean help
+.PHONY: build run bench test test-all soak cost clean help
 
 build: ## build target/release/scx_vrq
 	@vm/deps.sh build -- cargo build --release
@@ -20,6 +20,9 @@ test: ## run every test, those that need a kernel in virtual machines
 
 test-all: ## make test, and every fault that broke other schedulers, at full length on every machine (an hour)
 	@vm/test.sh all
+
+soak: ## everything at once for SOAK_S seconds (1800), by a seed (SOAK_SEED) that is printed, on every machine
+	@vm/test.sh soak
 
 cost: build ## count the instructions that scheduling costs, and how late a waking task runs (KERNEL=newest)
 	@vm/cost.sh --kernel '$(KERNEL)' --work pipe --latency

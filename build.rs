@@ -11,8 +11,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("cargo:rerun-if-changed=src/bpf");
 
     let mut bpf = scx_cargo::BpfBuilder::new()?;
-    if env::var_os("CARGO_FEATURE_WITHHOLD").is_some() {
-        bpf.add_cflag("-DVRQ_WITHHOLD");
+    if env::var_os("CARGO_FEATURE_FAULTS").is_some() {
+        bpf.add_cflag("-DVRQ_FAULTS");
     }
     bpf.add_include_path("src/bpf").enable_skel("src/bpf/main.bpf.c", "bpf").build()?;
     if env::var_os("CARGO_FEATURE_LIVE").is_some() {

@@ -127,6 +127,8 @@ fn load<'obj>(config: &Config, machine: &Machine, object: &'obj mut MaybeUninit<
     rodata.idle_fast_path = config.idle_fast_path;
     let immed = compat::read_enum("scx_enq_flags", "SCX_ENQ_IMMED").is_ok();
     rodata.straight_to_idle = immed;
+    #[cfg(feature = "faults")]
+    set_fault(rodata);
     let data = skel.maps.data_data.as_mut().context("the BPF object has no data")?;
     data.rr_interval_ms = config.rr_interval_ms;
     data.nr_online = machine.online.len() as u32;
@@ -147,6 +149,14 @@ fn load<'obj>(config: &Config, machine: &Machine, object: &'obj mut MaybeUninit<
     let skel = scx_ops_load!(skel, vrq_ops, uei).map_err(|e| e.context(libbpf_lines()))?;
     fill_maps(&skel, machine)?;
     Ok(skel)
+}
+
+/// For the tests: VRQ_FAULT (1 and up, see enum vrq_fault) switches a mechanism off, VRQ_GUARD_MS shortens the guard.
+#[cfg(feature = "faults")]
+fn set_fault(rodata: &mut crate::bpf_skel::types::rodata) {
+    let number = |name: &str| std::env::var(name).ok().and_then(|value| value.parse().ok());
+    rodata.fault = number("VRQ_FAULT").unwrap_or(rodata.fault);
+    rodata.guard_ms = number("VRQ_GUARD_MS").unwrap_or(rodata.guard_ms);
 }
 
 fn fill_maps(skel: &BpfSkel, machine: &Machine) -> Result<()> {

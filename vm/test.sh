@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
 # Run every test: on this machine, then the live ones in a virtual machine of each shape below.
 #
-#   vm/test.sh [all]     all: also the faults that broke other schedulers (cases, faults, loader), at full length
+#   vm/test.sh           what a change must pass
+#   vm/test.sh all       and the faults that broke other schedulers (cases, faults, loader), at full length, on all shapes
+#   vm/test.sh soak      only the soak, on all shapes: SOAK_S seconds in all (1800), SOAK_SEED to have one again
 #
 # Ends with one line, N passed; M failed. A step that did not start, ended badly or ran no test is one failure.
 # Limits: VM_TIMEOUT seconds (900) for each machine.
@@ -13,16 +15,23 @@ export VM_TIMEOUT=${VM_TIMEOUT:-900}
 shapes=(
 	"newest  | newest | --cpus 4 | any:: smp:: parity:: bench:: cases::"
 	"oldest  | oldest | --cpus 4 | any:: smp:: parity:: cases::c01 cases::c02 cases::c03 cases::c04 cases::c05 cases::c09"
-	"one_cpu | newest | --cpus 1 | one_cpu:: any::"
+	"one_cpu | newest | --cpus 1 | one_cpu:: any:: soak::"
 	"smt     | newest | --smp 8,sockets=2,cores=2,threads=2 | smp::"
 )
 
-if [ "${1:-}" = all ]; then
+everywhere=("newest | --cpus 4" "oldest | --cpus 4" "newest | --cpus 1" "newest | --smp 8,sockets=2,cores=2,threads=2")
+soak_s=${SOAK_S:-180} soak_seed=${SOAK_SEED:-$RANDOM$RANDOM}
+case ${1:-} in
+'') ;;
+all)
 	export VM_TIMEOUT=3600 LIVE_LENGTH=full
-	for shape in "newest | --cpus 4" "oldest | --cpus 4" "newest | --cpus 1" "newest | --smp 8,sockets=2,cores=2,threads=2"; do
-		shapes+=("all | $shape | cases:: faults:: loader::")
-	done
-fi
+	for shape in "${everywhere[@]}"; do shapes+=("all | $shape | cases:: faults:: loader:: mutants::"); done ;;
+soak)
+	export VM_TIMEOUT=7200
+	soak_s=$((${SOAK_S:-1800} / ${#everywhere[@]})) shapes=()
+	for shape in "${everywhere[@]}"; do shapes+=("soak | $shape | soak:: --nocapture"); done ;;
+*) echo "vm/test.sh: '$1' is neither all nor soak" >&2; exit 1 ;;
+esac
 
 [ -n "${VRQ_DEPS:-}" ] || VRQ_DEPS=1 exec vm/deps.sh build vm -- "$0" "$@"
 passed=0 failed=0 kernels=''
@@ -51,20 +60,23 @@ live() { # the path of the live tests' executable, built
 		grep -oP '"name":"live".*"executable":"\K[^"]+'
 }
 
-# The build that withholds a task, for the tests of the watchdog.
-withholding() {
-	cargo build --release --features withhold && cp target/release/scx_vrq target/release/scx_vrq-withhold
+# The build that can have faults, for the tests that must see them.
+with_faults() {
+	cargo build --release --features faults && cp target/release/scx_vrq target/release/scx_vrq-faults
 }
 
-step "on this machine" cargo test --release
-step "bad input" vm/selftest.sh
-export VRQ_WITHHOLD_BIN=$PWD/target/release/scx_vrq-withhold
-if withholding && executable=$(live); then
+if [ "${1:-}" != soak ]; then
+	step "on this machine" cargo test --release
+	step "bad input" vm/selftest.sh
+fi
+echo "the soak's seed: SOAK_SEED=$soak_seed"
+export VRQ_FAULTS_BIN=$PWD/target/release/scx_vrq-faults
+if with_faults && executable=$(live); then
 	for shape in "${shapes[@]}"; do
 		IFS='|' read -r name kernel machine arguments <<< "$shape"
 		read -r name <<< "$name"
 		# shellcheck disable=SC2086 # words
-		step "live, $name" vm/boot.sh --kernel $kernel $machine -- env LIVE_LENGTH="${LIVE_LENGTH:-}" VRQ_WITHHOLD_BIN="$VRQ_WITHHOLD_BIN" "$executable" --test-threads=1 $arguments
+		step "live, $name" vm/boot.sh --kernel $kernel $machine -- env LIVE_LENGTH="${LIVE_LENGTH:-}" SOAK_S="$soak_s" SOAK_SEED="$soak_seed" VRQ_FAULTS_BIN="$VRQ_FAULTS_BIN" "$executable" --test-threads=1 $arguments
 	done
 else
 	failed=$((failed + 1)); echo "vm/test.sh: the live tests could not be built" >&2

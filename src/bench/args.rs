@@ -142,6 +142,10 @@ pub struct ReportArgs {
     /// Where the page goes [default: RESULT.html beside it]
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
+
+    /// Write the page's plots as SVG files into this folder instead
+    #[arg(long, value_name = "DIR", conflicts_with = "output")]
+    pub plots: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

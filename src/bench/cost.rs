@@ -1,10 +1,10 @@
-//! `scx_vrq bench --cost`: the checkout's vm/cost.sh counts the instructions in a machine where two runs are
+//! `scx_vrq bench --cost`: vm/cost.sh counts the instructions in a machine where two runs are
 //! the same; here is only which schedulers it is to measure.
 
 use super::args::BenchArgs;
 use super::plan;
 use super::scheduler_spec::{SchedulerKind, SchedulerSpec, find_program};
-use super::vm;
+use super::scripts;
 use anyhow::{Context, Result};
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
@@ -15,7 +15,7 @@ use std::process::Command;
 pub fn become_cost_script(args: &BenchArgs) -> Result<()> {
     let schedulers = plan::schedulers(args)?;
     let program = std::env::current_exe().context("this program cannot find itself")?;
-    let mut command = Command::new(vm::script("cost.sh")?);
+    let mut command = Command::new(scripts::find(scripts::COST)?);
     command.args(arguments(args, &schedulers, &program)?);
     Err(command.exec()).context("vm/cost.sh cannot be run")
 }

@@ -6,7 +6,7 @@
 //! Where to look: `args` -> `plan` -> `rounds` (the order, one run) on a `machine` (real or mock),
 //! which puts a `scheduler_under_test` in charge and executes a `workload`; events go to a `session`,
 //! which keeps the `results` and makes of them a `summary`, `table`s, `export`s and a `report`. In a
-//! virtual machine (`vm`) the same events come as lines out of another process of this program.
+//! virtual machine (`vm`, `scripts`) the same events come as lines out of another process of this program.
 //! `cost` is another measurement, which vm/cost.sh does.
 
 mod args;
@@ -33,6 +33,7 @@ mod sched_ext;
 mod schedstat;
 mod scheduler_spec;
 mod scheduler_under_test;
+mod scripts;
 mod session;
 mod stats;
 mod summary;
@@ -107,9 +108,17 @@ fn measure(plan: &Plan, workload: Box<dyn Workload>, place: &str, tell: Tell) ->
 /// Makes the page of `--report` again from an exported result.
 ///
 /// # Errors
-/// The file is not a result, or the page cannot be written.
+/// The file is not a result, or the page or a plot cannot be written.
 pub fn report(args: ReportArgs) -> Result<()> {
     let results = Results::read(&args.result)?;
+    if let Some(dir) = args.plots {
+        for (name, svg) in report::plots(&results)? {
+            let path = dir.join(name);
+            export::write_whole(&path, &svg)?;
+            println!("{}", path.display());
+        }
+        return Ok(());
+    }
     let output = args.output.unwrap_or_else(|| args.result.with_extension("html"));
     export::write_whole(&output, &report::page(&results)?)?;
     println!("{}", output.display());

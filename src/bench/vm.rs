@@ -1,4 +1,4 @@
-//! The bench in a virtual machine: the checkout's vm/boot.sh runs this very program in there, which
+//! The bench in a virtual machine: vm/boot.sh runs this very program in there, which
 //! reports what happens as events on its standard output.
 
 use super::args::BenchArgs;
@@ -8,18 +8,15 @@ use super::interrupt;
 use super::noise::CpuTimes;
 use super::plan;
 use super::results::Event;
+use super::scripts;
 use crate::failure::{Status, failure};
 use anyhow::{Context, Result};
 use clap::ValueEnum;
 use std::io::{BufRead, BufReader, Read};
-use std::path::PathBuf;
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::mpsc;
 use std::thread;
 
-/// Names boot.sh, or the folder that it is in, where it is not found by itself.
-const SCRIPT_VARIABLE: &str = "SCX_VRQ_VM";
-const BOOT: &str = "boot.sh";
 /// A bench may take long; boot.sh's own limit is for tests.
 const TIME_LIMIT_S: &str = "604800";
 /// Share of the host's CPUs that others may use before it is said.
@@ -109,7 +106,7 @@ fn boot_flags(args: &BenchArgs) -> [String; 4] {
 }
 
 fn command(args: &BenchArgs) -> Result<Command> {
-    let mut command = Command::new(script(BOOT)?);
+    let mut command = Command::new(scripts::find(scripts::BOOT)?);
     command.args(boot_flags(args)).arg("--").arg(std::env::current_exe().context("this program cannot find itself")?);
     command.args(inner_arguments(args));
     if std::env::var_os("VM_TIMEOUT").is_none() {
@@ -149,23 +146,6 @@ fn inner_arguments(args: &BenchArgs) -> Vec<String> {
         words.extend(args.command.iter().cloned());
     }
     words
-}
-
-/// A script of the checkout's folder vm.
-pub fn script(name: &str) -> Result<PathBuf> {
-    let found = match std::env::var_os(SCRIPT_VARIABLE).map(PathBuf::from) {
-        Some(path) if path.is_dir() => Some(path.join(name)),
-        Some(path) if name != BOOT => Some(path.with_file_name(name)),
-        Some(path) => Some(path),
-        None => {
-            let program = std::env::current_exe().context("this program cannot find itself")?;
-            program.ancestors().map(|dir| dir.join("vm").join(name)).find(|path| path.is_file())
-        }
-    };
-    found.filter(|path| path.is_file()).with_context(|| {
-        let instead = if name == BOOT { ", or measure this machine with --host" } else { "" };
-        format!("vm/{name} of scx_vrq's checkout is not there: name its folder in {SCRIPT_VARIABLE}{instead}")
-    })
 }
 
 /// Both outputs line by line as they come; true for a line of the first.

@@ -80,7 +80,7 @@ static void ageing_arm(void)
 	u32 key = 0;
 	struct ageing *ag = bpf_map_lookup_elem(&ageings, &key);
 
-	if (ag && !ag->armed && !__sync_lock_test_and_set(&ag->armed, 1))
+	if (ag && !ag->armed && !has_fault(AGEING) && !__sync_lock_test_and_set(&ag->armed, 1))
 		bpf_timer_start(&ag->timer, AGEING_PERIOD_NS, 0);
 }
 

@@ -33,6 +33,8 @@ static __always_inline struct task_struct *grq_first(s32 cpu)
 
 	if (!p || task_allowed(p, cpu))
 		return p;
+	if (has_fault(PINNED))
+		return NULL;
 	bpf_for_each(scx_dsq, p, GRQ_DSQ, 0) {
 		if (task_allowed(p, cpu))
 			return p;
@@ -117,7 +119,7 @@ static __always_inline bool queue_take(u64 dsq, s32 cpu, struct vrq_cpu *cc, str
 	u64 waited_ticks = task_waited_ticks(head);
 
 	/* IMMED: should a task of a higher class take the CPU, it comes back to enqueue (7.1). */
-	if (!scx_bpf_dsq_move_to_local(dsq, SCX_ENQ_IMMED))
+	if (!scx_bpf_dsq_move_to_local(dsq, has_fault(REENQUEUE) ? 0 : SCX_ENQ_IMMED))
 		return false;
 	stat_inc(cc, nr_dispatches);
 	wait_note(head, cpu, cc, waited_ticks);

@@ -39,6 +39,12 @@ static void idle_set(s32 cpu)
 	__sync_fetch_and_or(idle_word(cpu), cpu_bit(cpu));
 }
 
+static void idle_clear(s32 cpu)
+{
+	if (*idle_word(cpu) & cpu_bit(cpu))
+		__sync_fetch_and_and(idle_word(cpu), ~cpu_bit(cpu));
+}
+
 /* Was it idle and unclaimed? Then it is the caller's. */
 static bool idle_claim(s32 cpu)
 {
@@ -46,6 +52,8 @@ static bool idle_claim(s32 cpu)
 
 	if (!(*word & cpu_bit(cpu)))
 		return false;
+	if (has_fault(CLAIM))
+		return true;
 	return __sync_fetch_and_and(word, ~cpu_bit(cpu)) & cpu_bit(cpu);
 }
 
@@ -84,7 +92,7 @@ static s32 idle_claim_word(u32 w, u64 mask)
 
 		if (!bit)
 			return -1;
-		if (__sync_fetch_and_and(word, ~bit) & bit)
+		if (has_fault(CLAIM) || __sync_fetch_and_and(word, ~bit) & bit)
 			return w * 64 + __builtin_ctzll(bit);
 	}
 	return -1;

@@ -63,6 +63,11 @@ static bool kick_preempt(struct vrq_cpu *cc, s32 cpu, u32 pid)
 	return true;
 }
 
+static bool task_is_idle(const struct task_struct *p)
+{
+	return p && (p->flags & PF_IDLE);
+}
+
 /* Preempt the task that runs on @cpu if @key is strictly better. */
 static bool kick_if_better(struct vrq_cpu *cc, u64 key, s32 cpu)
 {
@@ -73,14 +78,26 @@ static bool kick_if_better(struct vrq_cpu *cc, u64 key, s32 cpu)
 	return kick_preempt(cc, cpu, curr->pid);
 }
 
+/* An idle CPU that is not in the map, and to which nobody is on the way, goes back into it. */
+static void idle_heal(s32 cpu)
+{
+	struct vrq_cpu *cc = cpu_get(cpu);
+
+	if (cc && cc->online && !(*idle_word(cpu) & cpu_bit(cpu)) && task_is_idle(cpu_curr(cpu)))
+		idle_set(cpu);
+}
+
 /*
  * Preempt the CPU with the worst class and the latest deadline, if strictly worse; the lowest such
  * CPU on ties. The running tasks are read without a lock: a stale one costs a pick that keeps it.
+ *
+ * No victim, but an idle CPU that cannot be claimed: that is woken all the same. Whoever claimed it may
+ * have lost its task to a change of affinity or to a hotplug, and then nobody else would wake it.
  */
 static void kick_worst(const struct task_struct *p, struct vrq_cpu *cc, u64 key)
 {
 	u64 worst_key = key;
-	s32 cpu, worst = -1;
+	s32 cpu, worst = -1, idle = -1;
 	u32 pid = 0;
 
 	if (nr_cpu_ids == 1) {
@@ -94,6 +111,8 @@ static void kick_worst(const struct task_struct *p, struct vrq_cpu *cc, u64 key)
 		if (!victim || !victim->online || !task_allowed(p, cpu))
 			continue;
 		curr = cpu_curr(cpu);
+		if (task_is_idle(curr))
+			idle = cpu;
 		if (!curr || task_outranks(curr) || curr->pid == victim->kicked)
 			continue;
 		if (vrq_can_preempt(worst_key, curr->scx.dsq_vtime)) {
@@ -104,6 +123,8 @@ static void kick_worst(const struct task_struct *p, struct vrq_cpu *cc, u64 key)
 	}
 	if (worst >= 0)
 		kick_preempt(cc, worst, pid);
+	else if (idle >= 0)
+		scx_bpf_kick_cpu(idle, SCX_KICK_IDLE);
 }
 
 #endif

@@ -38,7 +38,7 @@ static void place_on_idle(struct task_struct *p, struct vrq_cpu *cc, s32 cpu, u6
 		stat_inc(cc, nr_direct);
 		/* IMMED: should a task of a higher class be faster, it comes back to enqueue (7.1). */
 		scx_bpf_dsq_insert(p, wakes_here ? SCX_DSQ_LOCAL : SCX_DSQ_LOCAL_ON | cpu, slice_ns,
-				   SCX_ENQ_IMMED);
+				   has_fault(REENQUEUE) ? 0 : SCX_ENQ_IMMED);
 		return;
 	}
 	grq_insert(p, slice_ns, 0);
@@ -54,7 +54,7 @@ s32 BPF_STRUCT_OPS(vrq_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake
 	struct vrq_cpu *cc = cpu_this();
 	s32 cpu;
 
-	if (!cc || withheld(p))
+	if (!cc || !cc->online || withheld(p))
 		return prev_cpu;
 	cpu = idle_pick(p, prev_cpu);
 	if (cpu < 0) {
@@ -63,10 +63,22 @@ s32 BPF_STRUCT_OPS(vrq_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake
 	}
 	if (wake_flags & SCX_WAKE_TTWU)
 		stat_inc(cc, nr_wakeups);
+	else
+		task_is_child(p);	/* it needs nobody's CPU */
 	if (p->policy == VRQ_POLICY_IDLEPRIO)
 		ageing_arm();
 	place_on_idle(p, cc, cpu, p->scx.slice, true);
 	return cpu;
+}
+
+/* A new task with its parent's deadline goes first (2.4); the parent competes again and loses the tie. */
+static bool child_goes_first(struct vrq_cpu *cc)
+{
+	struct task_struct *curr = bpf_get_current_task_btf();
+
+	if (task_outranks(curr))
+		return false;
+	return kick_preempt(cc, bpf_get_smp_processor_id(), curr->pid);
 }
 
 /*
@@ -74,39 +86,25 @@ s32 BPF_STRUCT_OPS(vrq_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake
  * CPU on which a task wakes up.
  */
 static void enqueue_pinned(struct task_struct *p, struct vrq_cpu *cc, u64 slice_ns, u64 enq_flags,
-			   bool displaced)
+			   bool displaced, bool child)
 {
 	s32 cpu = scx_bpf_task_cpu(p);
 
 	pinned_insert(p, cpu, slice_ns, enq_flags);
 	if (displaced)
 		return;
+	if (child && cpu == bpf_get_smp_processor_id() && child_goes_first(cc))
+		return;
 	if (idle_claim(cpu)) {
 		if (enq_flags & SCX_ENQ_WAKEUP)
 			stat_inc(cc, nr_kicks_idle);
 		else
 			kick_idle(cc, cpu);
+	} else if (task_is_idle(cpu_curr(cpu))) {
+		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);	/* see kick_worst */
 	} else if (p->policy != VRQ_POLICY_IDLEPRIO) {
 		kick_if_better(cc, task_key(p), cpu);
 	}
-}
-
-/* A new task with its parent's deadline goes first (2.4); the parent competes again and loses the tie. */
-static bool enqueue_child_first(struct task_struct *p, struct vrq_cpu *cc, u64 enq_flags)
-{
-	struct task_ctx *tctx;
-	struct task_struct *curr;
-
-	if (enq_flags & SCX_ENQ_WAKEUP)
-		return false;
-	tctx = task_ctx(p);
-	if (!tctx || !tctx->forked)
-		return false;
-	tctx->forked = false;
-	curr = bpf_get_current_task_btf();
-	if (task_outranks(curr))
-		return false;
-	return kick_preempt(cc, bpf_get_smp_processor_id(), curr->pid);
 }
 
 /*
@@ -117,6 +115,7 @@ void BPF_STRUCT_OPS(vrq_enqueue, struct task_struct *p, u64 enq_flags)
 {
 	struct vrq_cpu *cc = cpu_this();
 	bool displaced = p == bpf_get_current_task_btf() && !(enq_flags & SCX_ENQ_WAKEUP);
+	bool child;
 	u64 slice_ns = p->scx.slice;
 	s32 cpu;
 
@@ -130,8 +129,18 @@ void BPF_STRUCT_OPS(vrq_enqueue, struct task_struct *p, u64 enq_flags)
 		stat_inc(cc, nr_wakeups);
 	if (enq_flags & SCX_ENQ_REENQ)
 		stat_inc(cc, nr_rt_displaced);
+	if (!cc->online) {
+		/*
+		 * The last wake-ups of a CPU that dies. Its irq_work never runs again, and a kick is one: it
+		 * would be lost, block every later one of this CPU, and let the detach wait for ever. The
+		 * kernel's own queue of the task's CPU needs none.
+		 */
+		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice_ns, 0);
+		return;
+	}
+	child = !displaced && !(enq_flags & SCX_ENQ_WAKEUP) && task_is_child(p);
 	if (task_pinned(p)) {
-		enqueue_pinned(p, cc, slice_ns, enq_flags, displaced);
+		enqueue_pinned(p, cc, slice_ns, enq_flags, displaced, child);
 		return;
 	}
 	/*
@@ -148,7 +157,7 @@ void BPF_STRUCT_OPS(vrq_enqueue, struct task_struct *p, u64 enq_flags)
 		return;
 	if ((enq_flags & SCX_ENQ_WAKEUP) && cc->sync)
 		return;
-	if (p->policy == VRQ_POLICY_IDLEPRIO || enqueue_child_first(p, cc, enq_flags))
+	if (p->policy == VRQ_POLICY_IDLEPRIO || (child && child_goes_first(cc)))
 		return;
 	kick_worst(p, cc, task_key(p));
 }
@@ -171,9 +180,9 @@ static struct task_struct *dispatch_goidle(s32 cpu, struct vrq_cpu *cc, struct t
 
 	if (from_idle && nr_cpu_ids > 1 && cc->online) {
 		idle_set(cpu);
-		head = grq_first(cpu);
+		head = has_fault(SECOND_LOOK) ? NULL : grq_first(cpu);
 		if (head) {
-			idle_claim(cpu);
+			idle_clear(cpu);
 			stat_inc(cc, nr_second_looks);
 			return head;
 		}
@@ -252,8 +261,8 @@ void BPF_STRUCT_OPS(vrq_dispatch, s32 cpu, struct task_struct *prev)
 			return;
 		if (runnable)
 			dispatch_keep(prev, cc);
-		else
-			dispatch_goidle(cpu, cc, prev, kicked);
+		else if (dispatch_goidle(cpu, cc, prev, kicked))
+			kick_idle(cc, cpu);	/* and another one: it is ours, look again */
 	}
 }
 
@@ -267,10 +276,14 @@ void BPF_STRUCT_OPS(vrq_tick, struct task_struct *p)
 	if (!cc)
 		return;
 	guard_tick(cpu, cc);
-	if (nr_cpu_ids == 1 || !idle_any())
+	if (nr_cpu_ids == 1)
 		return;
-	idle_claim(cpu);
 	head = queue_peek(GRQ_DSQ);
+	if (head)
+		idle_heal(bpf_jiffies64() % nr_cpu_ids);
+	if (!idle_any())
+		return;
+	idle_clear(cpu);
 	if (head && kick_idle_for(head, cc, cpu))
 		stat_inc(cc, nr_third_looks);
 }
@@ -305,12 +318,14 @@ void BPF_STRUCT_OPS(vrq_update_idle, s32 cpu, bool idle)
 	if (!cc || nr_cpu_ids == 1)
 		return;
 	if (!idle) {
-		idle_claim(cpu);
+		idle_clear(cpu);
 		return;
 	}
 	if (!cc->online)
 		return;
 	idle_set(cpu);
+	if (has_fault(SECOND_LOOK))
+		return;
 	if ((cc->has_pinned || grq_first(cpu)) && idle_claim(cpu)) {
 		stat_inc(cc, nr_second_looks);
 		kick_idle(cc, cpu);
@@ -351,14 +366,15 @@ SEC("tp_btf/sched_switch")
 int BPF_PROG(vrq_sched_switch, bool preempt, struct task_struct *prev, struct task_struct *next,
 	     unsigned int prev_state)
 {
-	if (next->prio < VRQ_STATIC_PRIO_BASE && !task_outranks(prev) && (preempt || !prev_state))
+	if (!has_fault(REENQUEUE) && next->prio < VRQ_STATIC_PRIO_BASE && !task_outranks(prev) && (preempt || !prev_state))
 		scx_bpf_reenqueue_local_from_anywhere();
 	return 0;
 }
 
 void BPF_STRUCT_OPS(vrq_cpu_release, s32 cpu, struct scx_cpu_release_args *args)
 {
-	scx_bpf_reenqueue_local();
+	if (!has_fault(REENQUEUE))
+		scx_bpf_reenqueue_local();
 }
 
 void BPF_STRUCT_OPS(vrq_cpu_online, s32 cpu)
@@ -384,7 +400,7 @@ void BPF_STRUCT_OPS(vrq_cpu_offline, s32 cpu)
 		return;
 	cc->online = 0;
 	__sync_fetch_and_sub(&nr_online, 1);
-	idle_claim(cpu);
+	idle_clear(cpu);
 	queue_give_back(cpu, cpu);
 	queue_give_back(GRQ_DSQ, cpu);
 }

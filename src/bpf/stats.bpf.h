@@ -6,6 +6,7 @@
 #include <scx/common.bpf.h>
 #include <scx/compat.bpf.h>
 #include "intf.h"
+#include "faults.bpf.h"
 
 /* Set by the loader before the load; the verifier takes them for constants and drops dead code. */
 const volatile u32 nr_cpu_ids = 1;
@@ -14,11 +15,7 @@ const volatile u32 resched_best_idle = VRQ_RBI_CORRECTED;
 const volatile bool idle_fast_path = true;
 const volatile bool straight_to_idle = true;
 const volatile u32 max_wait_ms = VRQ_MAX_WAIT_DFL_MS;
-#ifdef VRQ_WITHHOLD
-const volatile u32 guard_ms = 1500;
-#else
 const volatile u32 guard_ms = VRQ_GUARD_MS;
-#endif
 
 /* Live: may change while we run; a slice that runs keeps the length it has. */
 volatile u32 rr_interval_ms = VRQ_RR_INTERVAL_DFL_MS;

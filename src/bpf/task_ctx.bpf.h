@@ -37,24 +37,6 @@ static struct task_ctx *task_ctx(struct task_struct *p)
 	return tctx;
 }
 
-/* Only in the build that tests the watchdogs: a task that is never queued, one that is always last. */
-#ifdef VRQ_WITHHOLD
-static __always_inline bool task_named(const struct task_struct *p, const char *name, u32 len)
-{
-	u32 i;
-
-	for (i = 0; i < len && i < sizeof(p->comm); i++)
-		if (p->comm[i] != name[i])
-			return false;
-	return true;
-}
-#define withheld(p)	task_named(p, "vrq-withheld", 12)
-#define kept_last(p)	task_named(p, "vrq-last", 8)
-#else
-#define withheld(p)	false
-#define kept_last(p)	false
-#endif
-
 /* The key by the class that the task has now: a promotion lasts until it is next queued. */
 static u64 task_key(const struct task_struct *p)
 {
@@ -69,7 +51,7 @@ static u64 task_key(const struct task_struct *p)
  */
 static bool task_pinned(const struct task_struct *p)
 {
-	if (nr_cpu_ids == 1)
+	if (nr_cpu_ids == 1 || has_fault(PINNED))
 		return false;
 	if (p->nr_cpus_allowed == 1)
 		return true;
@@ -88,6 +70,17 @@ static bool task_allowed(const struct task_struct *p, s32 cpu)
 static bool task_outranks(const struct task_struct *p)
 {
 	return p->prio < VRQ_STATIC_PRIO_BASE || (p->flags & PF_IDLE);
+}
+
+/* Is it new, and was that not asked before? */
+static bool task_is_child(struct task_struct *p)
+{
+	struct task_ctx *tctx = task_ctx(p);
+
+	if (!tctx || !tctx->forked)
+		return false;
+	tctx->forked = false;
+	return true;
 }
 
 /* The slice that a task gets now: rr_interval, or less if so many wait that the promise asks for it. */

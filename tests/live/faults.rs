@@ -9,10 +9,6 @@ use std::time::Duration;
 
 const NICEST: i32 = 19;
 
-fn all_cpus() -> u64 {
-    (1 << nr_cpus()) - 1
-}
-
 #[test]
 fn hotplug_keeps_the_statistics_and_fills_the_cpus_that_are_left() {
     let cpus = nr_cpus();

@@ -187,6 +187,11 @@ impl Hotplug {
         Self { nr: nr_cpus() }
     }
 
+    /// CPUs that there were at the start.
+    pub fn nr(&self) -> usize {
+        self.nr
+    }
+
     pub fn set(&self, cpu: usize, online: bool) {
         let path = format!("/sys/devices/system/cpu/cpu{cpu}/online");
         fs::write(&path, if online { "1" } else { "0" }).unwrap_or_else(|e| panic!("{path}: {e}"));

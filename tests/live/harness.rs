@@ -27,6 +27,11 @@ pub fn nr_cpus() -> usize {
     std::thread::available_parallelism().expect("CPUs").get()
 }
 
+/// Bit n: CPU n.
+pub fn all_cpus() -> u64 {
+    (1 << nr_cpus()) - 1
+}
+
 pub fn ms(n: u64) -> Duration {
     Duration::from_millis(n)
 }
@@ -66,6 +71,20 @@ pub fn wait_until(name: &str, mut what: impl FnMut() -> bool) {
     }
 }
 
+/// The build that can have faults.
+pub fn with_faults() -> Command {
+    Command::new(std::env::var("VRQ_FAULTS_BIN").expect("VRQ_FAULTS_BIN names the build that can have faults"))
+}
+
+/// A thread of that `name` that sleeps once.
+pub fn sleeper_named(name: &'static std::ffi::CStr) -> std::thread::JoinHandle<()> {
+    std::thread::spawn(|| {
+        // SAFETY: a NUL-terminated name for this thread.
+        unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr()) };
+        std::thread::sleep(ms(50));
+    })
+}
+
 /// A scx_vrq that has the machine. Dropped: killed, and the machine given back.
 pub struct Vrq {
     child: Child,
@@ -80,7 +99,9 @@ pub struct Ended {
 
 impl Vrq {
     pub fn start(args: &[&str]) -> Self {
-        Self::spawn(Command::new(BIN).args(args))
+        // mutants.rs runs a test with a fault in it
+        let mut program = if std::env::var_os("VRQ_FAULT").is_some() { with_faults() } else { Command::new(BIN) };
+        Self::spawn(program.args(args))
     }
 
     /// Spawn and wait until it has the machine.

@@ -73,6 +73,12 @@ fn figures(results: &Results) -> Result<Markup> {
     })
 }
 
+/// Name and content of a file for each plot.
+pub fn plots(results: &Results) -> Result<Vec<(String, String)>> {
+    let file = |(i, plot): (usize, plots::Plot)| (format!("{}-{}.svg", i + 1, plot.name), plot.svg);
+    Ok(plots::all(results)?.into_iter().enumerate().map(file).collect())
+}
+
 fn method(results: &Results) -> Markup {
     html! {
         h2 { "How it was measured" }

@@ -15,6 +15,8 @@ const ROW: u32 = 34;
 const X_AXIS: u32 = 50;
 
 pub struct Plot {
+    /// One word.
+    pub name: &'static str,
     pub title: String,
     pub caption: String,
     pub svg: String,
@@ -87,6 +89,7 @@ fn dots(results: &Results, point: &Point) -> Result<Option<Plot>> {
         row_names(canvas, &names, chart.plotting_area().get_pixel_range().1)
     })?;
     Ok(Some(Plot {
+        name: "runs",
         title: format!("{}, {}.", metric.title(), point.label()),
         caption: "Each run is a dot, first round on top; the line is the median. Less is better; the axis does not start at 0.".into(),
         svg,
@@ -153,6 +156,7 @@ fn sweep(results: &Results) -> Result<Option<Plot>> {
         legend(canvas, others.iter().map(|name| name.as_str()), 1, (x.start, 14))
     })?;
     Ok(Some(Plot {
+        name: "loads",
         title: format!("{} over the loads, as a ratio to {}.", metric.title(), results.asked.reference()),
         caption: "Dot: median of the paired runs; bar: its 95 % interval. Below 1 is better.".into(),
         svg,
@@ -208,6 +212,7 @@ fn goidle(results: &Results) -> Result<Option<Plot>> {
         row_names(canvas, &names, y)
     })?;
     Ok(Some(Plot {
+        name: "goidle",
         title: "Ways into the idle task.".into(),
         caption: "Medians of scx_vrq's own counts. idle: the CPU was idle and found nothing again, which is work for nothing; \
                   deactivate: the running task went to sleep; needother: it had to leave for another CPU; other: the rest."
@@ -258,6 +263,7 @@ fn percentiles(results: &Results, point: &Point) -> Result<Option<Plot>> {
         legend(canvas, curves.iter().map(|(name, _)| *name), 0, (x.start, 14))
     })?;
     Ok(Some(Plot {
+        name: "latency",
         title: format!("Latency by percentile, {}.", point.label()),
         caption: "All runs together; both axes are stretched towards the tail. Lower is better.".into(),
         svg,
