@@ -1,7 +1,7 @@
 //! The command line of `scx_vrq sim`. A flag's doc comment is its only documentation.
 
-use super::workload::{Condition, Span, TaskSpec, Tick, Whole, Workload};
-use super::{Report, Rule, Sim, svg, trace};
+use super::workload::{Condition, Source, Span, TaskSpec, Tick, Whole, Workload};
+use super::{Report, Rule, Sim, svg};
 use crate::bench::export::{check_writable, write_whole};
 use crate::failure::{Status, failure};
 use anyhow::Result;
@@ -99,9 +99,13 @@ pub struct SimArgs {
 const LAST_EVENTS: usize = 24;
 
 impl SimArgs {
-    /// File, then flags, checked.
-    fn workload(&self) -> Result<Workload> {
-        let mut whole = self.file.as_deref().map_or_else(|| Ok(Workload::default()), Workload::read)?;
+    /// What FILE and the flags come to.
+    ///
+    /// # Errors
+    /// Status 2 and one sentence for what makes no sense.
+    pub fn workload(&self) -> Result<Workload> {
+        let file = self.file.as_deref().map(Source::read).transpose()?;
+        let mut whole = file.as_ref().map_or_else(|| Ok(Workload::default()), Source::workload)?;
         fn set<T: Copy>(to: &mut T, from: Option<T>) {
             *to = from.unwrap_or(*to);
         }
@@ -112,6 +116,7 @@ impl SimArgs {
         set(&mut whole.rr_interval_ms, self.rr_interval_ms);
         set(&mut whole.max_wait_ms, self.max_wait_ms);
         set(&mut whole.resched_best_idle, self.resched_best_idle);
+        file.map_or(Ok(()), |file| file.check(&whole))?;
         whole.task.extend(self.tasks.iter().cloned());
         whole.check(self.trace.is_some() || self.svg.is_some())?;
         if self.svg_from.is_some_and(|from| from >= whole.time) {
@@ -137,7 +142,7 @@ pub fn run(args: SimArgs) -> Result<()> {
     let mut sim = Sim::new(&whole, Rule::default(), args.check, keep);
     sim.run().map_err(|violation| anyhow::anyhow!("{violation}seed {}", whole.seed))?;
     if let Some(path) = &args.trace {
-        write_whole(path, &trace::chrome(&sim.world, sim.log.events.iter()).to_string())?;
+        write_whole(path, &sim.trace().to_string())?;
     }
     if let Some(path) = &args.svg {
         let from = args.svg_from.map_or(0, |from| from.0);

@@ -2,7 +2,7 @@
 //!
 //! All arithmetic is the policy headers' own ([`crate::policy`]); the callbacks around it are those of
 //! `src/bpf/main.bpf.c`. One seed gives one run. What it leaves out: the time that switches and kicks
-//! take, races, distances between CPUs, changes of affinity, sync wake-ups, real-time tasks.
+//! take, races, distances between CPUs, changes of affinity and policy, sync wake-ups, real-time tasks.
 //!
 //! Where to look: `workload` (what is asked for) -> `sim` on a `world` of `task`s and their `grq`, by a
 //! `rule` -> `event`s, which `check` judges and `timeline`, `trace` and `svg` show; `report`.

@@ -10,6 +10,8 @@ use serde::Serialize;
 pub struct Report {
     /// What was run, seed included.
     pub workload: Workload,
+    /// Whether the invariants were checked. They held, or there would be no report.
+    pub checked: bool,
     /// Scheduling events that were simulated.
     pub nr_events: u64,
     /// CPUs' time in which none had anything to run, of all their time.
@@ -72,6 +74,7 @@ impl Report {
         });
         Self {
             workload: workload.clone(),
+            checked: sim.is_checked(),
             nr_events: sim.nr_events,
             idle_percent: 100.0 - percent(world.rows.iter().map(|row| row.run_ns).sum()),
             goidle_idle: world.goidle[0],
@@ -105,11 +108,12 @@ impl Report {
             grid.rows.push(cells);
         }
         format!(
-            "{}idle {:.2} %; goidle: idle {}, deactivate {}\n",
+            "{}idle {:.2} %; goidle: idle {}, deactivate {}{}\n",
             grid.terminal(None),
             self.idle_percent.abs(),
             self.goidle_idle,
-            self.goidle_deactivate
+            self.goidle_deactivate,
+            if self.checked { "; every invariant held at every event" } else { "" }
         )
     }
 }

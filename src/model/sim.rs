@@ -5,6 +5,7 @@ use super::check::{Check, Violation};
 use super::event::{Cause, Event, Log, What};
 use super::rule::Rule;
 use super::task::{Act, Place, TaskId};
+use super::trace;
 use super::workload::{Renice, Workload};
 use super::world::{World, user_prio};
 use crate::policy::{self, Class, GoIdle, VRQ_AGEING_PERIOD_MS};
@@ -87,6 +88,15 @@ impl Sim {
         self.world.niffies = self.end;
         (0..self.world.cpus.len()).for_each(|cpu| self.charge(cpu));
         Ok(())
+    }
+
+    /// The events that were kept, as a trace for ui.perfetto.dev.
+    pub fn trace(&self) -> serde_json::Value {
+        trace::chrome(&self.world, self.log.events.iter())
+    }
+
+    pub(super) fn is_checked(&self) -> bool {
+        self.check.is_some()
     }
 
     fn step(&mut self, due: Due) {

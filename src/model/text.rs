@@ -1,41 +1,52 @@
 //! The values of a workload as one writes them: the same text on the command line and in a file.
 
 use fastrand::Rng;
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::fmt;
+use std::marker::PhantomData;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// `FromStr` and `Display` as serde's forms; a whole number in a file may stand without quotes.
+/// A value that is read from its text; a whole number in a file may stand without quotes.
+trait Text: FromStr<Err = String> {
+    /// What may stand there.
+    fn allowed() -> String;
+}
+
+struct Visitor<T>(PhantomData<T>);
+
+impl<T: Text> de::Visitor<'_> for Visitor<T> {
+    type Value = T;
+    fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str(&T::allowed())
+    }
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<T, E> {
+        text.parse().map_err(E::custom)
+    }
+    fn visit_i64<E: de::Error>(self, number: i64) -> Result<T, E> {
+        self.visit_str(&number.to_string())
+    }
+}
+
+/// serde's forms: read as `FromStr` does, written as `Display` does.
 macro_rules! as_text {
-    ([$($generics:tt)*] $type:ty, $expecting:expr) => {
-        impl<'de, $($generics)*> serde::Deserialize<'de> for $type {
-            fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-                struct Visitor<$($generics)*>;
-                impl<$($generics)*> serde::de::Visitor<'_> for as_text!(@visitor [$($generics)*]) {
-                    type Value = $type;
-                    fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
-                        f.write_str(&$expecting)
-                    }
-                    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Self::Value, E> {
-                        text.parse().map_err(E::custom)
-                    }
-                    fn visit_i64<E: serde::de::Error>(self, number: i64) -> Result<Self::Value, E> {
-                        self.visit_str(&number.to_string())
-                    }
-                }
-                from.deserialize_any(as_text!(@new [$($generics)*]))
+    ($type:ty, $allowed:expr) => {
+        impl Text for $type {
+            fn allowed() -> String {
+                $allowed.to_string()
             }
         }
-        impl<$($generics)*> serde::Serialize for $type {
-            fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        impl<'de> Deserialize<'de> for $type {
+            fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+                from.deserialize_any(Visitor(PhantomData))
+            }
+        }
+        impl Serialize for $type {
+            fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
                 to.collect_str(self)
             }
         }
     };
-    (@visitor []) => { Visitor };
-    (@visitor [const MIN: i64, const MAX: i64]) => { Visitor<MIN, MAX> };
-    (@new []) => { Visitor };
-    (@new [const MIN: i64, const MAX: i64]) => { Visitor::<MIN, MAX> };
 }
 
 /// A whole number in its range.
@@ -58,7 +69,23 @@ impl<const MIN: i64, const MAX: i64> fmt::Display for Whole<MIN, MAX> {
     }
 }
 
-as_text!([const MIN: i64, const MAX: i64] Whole<MIN, MAX>, format!("a whole number from {MIN} to {MAX}"));
+impl<const MIN: i64, const MAX: i64> Text for Whole<MIN, MAX> {
+    fn allowed() -> String {
+        format!("a whole number from {MIN} to {MAX}")
+    }
+}
+
+impl<'de, const MIN: i64, const MAX: i64> Deserialize<'de> for Whole<MIN, MAX> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        from.deserialize_any(Visitor(PhantomData))
+    }
+}
+
+impl<const MIN: i64, const MAX: i64> Serialize for Whole<MIN, MAX> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        self.0.serialize(to)
+    }
+}
 
 const SPAN: &str = "a time from 1us to 1h, such as 500us, 10ms or 2s";
 
@@ -84,7 +111,7 @@ impl fmt::Display for Span {
     }
 }
 
-as_text!([] Span, SPAN);
+as_text!(Span, SPAN);
 
 /// A span, or one at random between two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,7 +144,7 @@ impl fmt::Display for Spread {
     }
 }
 
-as_text!([] Spread, format!("{SPAN}, or two with .. between them"));
+as_text!(Spread, format!("{SPAN}, or two with .. between them"));
 
 /// When slices end: at a tick, every so many ns, or exactly (0).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -142,7 +169,7 @@ impl fmt::Display for Tick {
     }
 }
 
-as_text!([] Tick, TICK);
+as_text!(Tick, TICK);
 
 /// CPUs 0 to 63, bit by bit; never none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -172,7 +199,7 @@ impl fmt::Display for CpuList {
     }
 }
 
-as_text!([] CpuList, CPU_LIST);
+as_text!(CpuList, CPU_LIST);
 
 /// A change of nice during the life of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -195,7 +222,7 @@ impl fmt::Display for Renice {
     }
 }
 
-as_text!([] Renice, "NICE@TIME, such as 5@2s");
+as_text!(Renice, "NICE@TIME, such as 5@2s");
 
 #[cfg(test)]
 mod tests {

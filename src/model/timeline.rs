@@ -39,7 +39,11 @@ impl Timeline {
             let next = next.map(|cpu| Stretch { id, cpu, from: event.niffies, to: event.niffies });
             let waits = |stretch: Option<Stretch>| usize::from(stretch.is_some_and(|stretch| stretch.cpu.is_none()));
             qnr = qnr + waits(next) - waits(open[id]);
-            line.qnr.push((event.niffies, qnr));
+            // What comes and goes at one point of time was never seen waiting.
+            match line.qnr.last_mut() {
+                Some(last) if last.0 == event.niffies => last.1 = qnr,
+                _ => line.qnr.push((event.niffies, qnr)),
+            }
             line.close(std::mem::replace(&mut open[id], next), event.niffies);
         }
         open.into_iter().for_each(|stretch| line.close(stretch, world.niffies));

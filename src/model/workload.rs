@@ -7,9 +7,12 @@ use crate::policy::{VRQ_MAX_WAIT_DFL_MS, VRQ_RESCHED_NS, VRQ_RR_INTERVAL_DFL_MS}
 use anyhow::Result;
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
+use std::io::Read;
 use std::path::Path;
 use toml::Spanned;
 
+/// Bytes.
+const MAX_FILE: u64 = 1 << 20;
 const MAX_TASKS: u64 = 10_000;
 const MAX_CHILDREN: u64 = 100_000;
 const MAX_EVENTS: u64 = 100_000_000;
@@ -170,30 +173,59 @@ impl TaskSpec {
     }
 }
 
-impl Workload {
-    /// From a TOML file.
-    ///
-    /// # Errors
-    /// Status 2, with line, column, and what is allowed.
-    pub fn read(path: &Path) -> Result<Self> {
-        let text = std::fs::read_to_string(path)
-            .map_err(|error| failure(Status::Usage, format!("{} cannot be read: {error}", path.display())))?;
-        let at = |offset: usize, what: &str| {
-            let before = &text[..text.floor_char_boundary(offset)];
-            let column = before.chars().rev().take_while(|&c| c != '\n').count() + 1;
-            let line = before.matches('\n').count() + 1;
-            failure(Status::Usage, format!("{}:{line}:{column}: {}", path.display(), what.replace('\n', ", ")))
-        };
-        let whole: Self =
-            toml::from_str(&text).map_err(|error| at(error.span().map_or(0, |span| span.start), error.message()))?;
-        for (task, place) in whole.task.iter().zip(places(&text)) {
-            if let Some(what) = task.contradiction(&whole) {
-                return Err(at(place, &format!("task {:?} {what}", task.name)));
-            }
+/// A TOML file, kept to say where in it something is wrong.
+pub struct Source<'a> {
+    path: &'a Path,
+    text: String,
+}
+
+impl<'a> Source<'a> {
+    pub fn read(path: &'a Path) -> Result<Self> {
+        let refuse = |why: String| failure(Status::Usage, format!("{} cannot be read: {why}", path.display()));
+        let mut text = String::new();
+        std::fs::File::open(path)
+            .and_then(|file| file.take(MAX_FILE + 1).read_to_string(&mut text))
+            .map_err(|error| refuse(error.to_string()))?;
+        if text.len() as u64 > MAX_FILE {
+            return Err(refuse(format!("a workload has {MAX_FILE} bytes at most")));
         }
-        Ok(whole)
+        Ok(Self { path, text })
     }
 
+    pub fn workload(&self) -> Result<Workload> {
+        toml::from_str(&self.text)
+            .map_err(|error| self.wrong(error.span().map_or(0, |span| span.start), error.message()))
+    }
+
+    /// Refuses the first of its tasks that contradicts itself, or `whole`.
+    pub fn check(&self, whole: &Workload) -> Result<()> {
+        whole.task.iter().zip(self.places()).try_for_each(|(task, place)| match task.contradiction(whole) {
+            Some(what) => Err(self.wrong(place, &format!("task {:?} {what}", task.name))),
+            None => Ok(()),
+        })
+    }
+
+    /// Where in the text each [[task]] begins.
+    fn places(&self) -> Vec<usize> {
+        #[derive(Deserialize)]
+        struct Places {
+            #[serde(default)]
+            task: Vec<Spanned<serde::de::IgnoredAny>>,
+        }
+        toml::from_str::<Places>(&self.text)
+            .map_or_else(|_| Vec::new(), |places| places.task.iter().map(|task| task.span().start).collect())
+    }
+
+    fn wrong(&self, offset: usize, what: &str) -> anyhow::Error {
+        let before = &self.text[..self.text.floor_char_boundary(offset)];
+        let column = before.chars().rev().take_while(|&c| c != '\n').count() + 1;
+        let line = before.matches('\n').count() + 1;
+        let what = what.replace('\n', ", ");
+        failure(Status::Usage, format!("{}:{line}:{column}: {what}", self.path.display()))
+    }
+}
+
+impl Workload {
     /// Can it be run, and with `drawn` be kept for a timeline?
     ///
     /// # Errors
@@ -227,15 +259,4 @@ impl Workload {
         }
         Ok(())
     }
-}
-
-/// Where in the text each [[task]] begins.
-fn places(text: &str) -> Vec<usize> {
-    #[derive(Deserialize)]
-    struct Places {
-        #[serde(default)]
-        task: Vec<Spanned<serde::de::IgnoredAny>>,
-    }
-    toml::from_str::<Places>(text)
-        .map_or_else(|_| Vec::new(), |p| p.task.iter().map(|task| task.span().start).collect())
 }
