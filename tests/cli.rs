@@ -100,6 +100,23 @@ fn sim_says_the_same_of_a_file_and_of_its_flags() {
     assert!(json["tasks"][2]["max_wait_ms"].as_f64() < json["tasks"][2]["bound_ms"].as_f64(), "{json}");
 }
 
+/// The README shows what the program prints, or its last lines.
+#[test]
+fn the_readme_shows_what_sim_prints() {
+    let readme = include_str!("../README.md");
+    let blocks = readme.split("```console\n").skip(1).filter_map(|rest| rest.split("```").next());
+    let mut shown = 0;
+    for example in blocks.flat_map(|block| block.split("$ scx_vrq ").skip(1)) {
+        let (command, wanted) = example.split_once('\n').expect("a command and what it prints");
+        let args = shlex::split(command).expect("a command");
+        let (status, out, err) = run(&args.iter().map(String::as_str).collect::<Vec<_>>());
+        assert_eq!(status, 0, "{command}: {err}");
+        assert!(out.ends_with(wanted), "{command} prints\n{out}");
+        shown += 1;
+    }
+    assert_eq!(shown, 4);
+}
+
 #[test]
 fn sim_refuses_a_file_with_line_and_column_and_what_is_allowed() {
     let dir = tempfile::tempdir().expect("a directory");

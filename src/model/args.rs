@@ -10,6 +10,9 @@ use std::io::Write;
 use std::path::PathBuf;
 
 const KEYS: &str = "\
+Columns: waits are from queued to running; bound is the longest wait that the rule allows; late counts waits that
+began before the task's deadline and ended after it.
+
 Keys of a task, in --task as KEY=VALUE, in FILE as KEY = \"VALUE\" under [[task]] with name and count:
   nice=N          nice level, -20 to 19 [default: 0]
   policy=WHICH    other, batch or idle (SCHED_IDLE) [default: other]

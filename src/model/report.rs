@@ -37,7 +37,7 @@ pub struct TaskReport {
     pub share_percent: f64,
     /// From queued to taken.
     pub mean_wait_ms: f64,
-    /// The longest of these.
+    /// The longest of these, or of those that are not over at the end.
     pub max_wait_ms: f64,
     /// The longest that is possible by the rule, `src/bpf/wait.h`.
     pub bound_ms: f64,

@@ -87,6 +87,13 @@ impl Sim {
         }
         self.world.niffies = self.end;
         (0..self.world.cpus.len()).for_each(|cpu| self.charge(cpu));
+        let waiting: Vec<TaskId> = self.world.queued().collect();
+        for id in waiting {
+            // A wait that is not over is a wait, or a task that starves would have none.
+            let waited_ns = self.end - self.world.tasks[id].queued_at;
+            let row = &mut self.world.rows[self.world.tasks[id].row];
+            row.longest_wait_ns = row.longest_wait_ns.max(waited_ns);
+        }
         Ok(())
     }
 

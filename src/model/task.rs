@@ -65,15 +65,21 @@ pub enum Act {
     End,
 }
 
-/// What a task does in its life. Its random numbers are its own, so that what it does depends on the
-/// seed and not on how it is scheduled.
-#[derive(Clone, Debug)]
-pub struct Acts {
+/// What a task does, again and again; None: never.
+#[derive(Clone, Copy, Debug)]
+struct Habits {
     run: Option<Spread>,
     sleep: Option<Spread>,
     fork: Option<Span>,
-    child: Spread,
     yields: Option<Span>,
+    child_run: Spread,
+}
+
+/// What a task does when. Its random numbers are its own, so that what it does depends on the seed and
+/// not on how it is scheduled.
+#[derive(Clone, Debug)]
+pub struct Acts {
+    habits: Habits,
     rng: Rng,
     to_stop_ns: u64,
     to_fork_ns: u64,
@@ -82,26 +88,20 @@ pub struct Acts {
 
 impl Acts {
     pub fn new(spec: &TaskSpec, seed: u64) -> Self {
-        Self::of(spec.run, spec.sleep, spec.fork, spec.child_run(), spec.yields, Rng::with_seed(seed))
-    }
-
-    fn of(
-        run: Option<Spread>,
-        sleep: Option<Spread>,
-        fork: Option<Span>,
-        child: Spread,
-        yields: Option<Span>,
-        mut rng: Rng,
-    ) -> Self {
-        let to_stop_ns = run.map_or(u64::MAX, |run| run.pick(&mut rng));
-        let [to_fork_ns, to_yield_ns] = [fork, yields].map(|every| every.map_or(u64::MAX, |span| span.0));
-        Self { run, sleep, fork, child, yields, rng, to_stop_ns, to_fork_ns, to_yield_ns }
+        let &TaskSpec { run, sleep, fork, yields, .. } = spec;
+        Self::of(Habits { run, sleep, fork, yields, child_run: spec.child_run() }, Rng::with_seed(seed))
     }
 
     /// A child runs for a while and ends.
     pub fn child(&mut self) -> Self {
-        let rng = self.rng.fork();
-        Self::of(Some(self.child), None, None, self.child, None, rng)
+        let run = Some(self.habits.child_run);
+        Self::of(Habits { run, sleep: None, fork: None, yields: None, ..self.habits }, self.rng.fork())
+    }
+
+    fn of(habits: Habits, mut rng: Rng) -> Self {
+        let to_stop_ns = habits.run.map_or(u64::MAX, |run| run.pick(&mut rng));
+        let [to_fork_ns, to_yield_ns] = [habits.fork, habits.yields].map(|every| every.map_or(u64::MAX, |span| span.0));
+        Self { habits, rng, to_stop_ns, to_fork_ns, to_yield_ns }
     }
 
     /// Run time (ns) until the next act; u64::MAX: none ever.
@@ -120,13 +120,13 @@ impl Acts {
     /// The act that is due. Of several at once, the one after which the others can still be done.
     pub fn take_due(&mut self) -> Act {
         if self.to_fork_ns == 0 {
-            self.to_fork_ns = self.fork.map_or(u64::MAX, |every| every.0);
+            self.to_fork_ns = self.habits.fork.map_or(u64::MAX, |every| every.0);
             Act::Fork
         } else if self.to_stop_ns == 0 {
-            self.to_stop_ns = self.run.map_or(u64::MAX, |run| run.pick(&mut self.rng));
-            self.sleep.map_or(Act::End, |sleep| Act::Sleep(sleep.pick(&mut self.rng)))
+            self.to_stop_ns = self.habits.run.map_or(u64::MAX, |run| run.pick(&mut self.rng));
+            self.habits.sleep.map_or(Act::End, |sleep| Act::Sleep(sleep.pick(&mut self.rng)))
         } else if self.to_yield_ns == 0 {
-            self.to_yield_ns = self.yields.map_or(u64::MAX, |every| every.0);
+            self.to_yield_ns = self.habits.yields.map_or(u64::MAX, |every| every.0);
             Act::Yield
         } else {
             Act::Nothing

@@ -83,20 +83,24 @@ impl World {
             goidle: [0; 4],
             loads: Vec::new(),
         };
-        for spec in &from.task {
-            let same_name = from.task.iter().filter(|other| other.name == spec.name).map(|other| other.count.0).sum();
-            (0..spec.count.0).for_each(|_| world.add(spec, from.seed.0 as u64, same_name));
+        let count = |name: &str, specs: &[TaskSpec]| -> i64 {
+            specs.iter().filter(|spec| spec.name == name).map(|spec| spec.count.0).sum()
+        };
+        for (i, spec) in from.task.iter().enumerate() {
+            let before = count(&spec.name, &from.task[..i]);
+            for nr in before + 1..=before + spec.count.0 {
+                let name = match count(&spec.name, &from.task) {
+                    1 => spec.name.clone(),
+                    _ => format!("{}.{nr}", spec.name),
+                };
+                world.add(name, spec, from.seed.0 as u64);
+            }
         }
         world
     }
 
-    fn add(&mut self, spec: &TaskSpec, seed: u64, same_name: i64) {
+    fn add(&mut self, name: String, spec: &TaskSpec, seed: u64) {
         let allowed = spec.cpus.map_or(u64::MAX, |list| list.0) & (u64::MAX >> (64 - self.cpus.len()));
-        let numbered = |row: &Row| row.name.rsplit_once('.').is_some_and(|(name, _)| name == spec.name);
-        let name = match same_name {
-            1 => spec.name.clone(),
-            _ => format!("{}.{}", spec.name, self.rows.iter().filter(|row| numbered(row)).count() + 1),
-        };
         // Far apart, so that the seeds 1 and 2 share no task's random numbers.
         let acts = Acts::new(spec, seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(self.tasks.len() as u64));
         let policy = spec.policy as u32;
