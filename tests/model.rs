@@ -105,6 +105,26 @@ fn a_task_alone_pays_nothing_and_a_sleeper_waits_for_nobody() {
     assert_eq!((seen.tasks[0].share_percent, seen.tasks[1].share_percent, seen.max_wait_ms), (50.0, 0.025, 0.0));
 }
 
+#[test]
+fn yield_costs_neither_slice_nor_share_and_batch_pays_at_each_pass() {
+    let seen = report(&line("--task 'yielder yield=100us' --task hog"));
+    assert!(seen.tasks.iter().all(|task| task.refills < 850 && (task.share_percent - 50.0).abs() < 0.5), "{seen:?}");
+    let seen = report(&line("--task 'normal run=1ms sleep=5ms' --task 'batch policy=batch run=1ms sleep=5ms'"));
+    assert!(seen.tasks[0].refills * 5 < seen.tasks[0].wakeups && seen.tasks[1].refills > seen.tasks[1].wakeups);
+}
+
+#[test]
+fn a_task_wakes_on_the_cpu_that_it_ran_on() {
+    let tasks = "--task 'a run=1ms sleep=1ms' --task 'b start=500us run=1ms sleep=1ms'";
+    let mut sim = Sim::new(&line(&format!("--cpus 2 --time 1s {tasks}")), Rule::default(), true, usize::MAX);
+    sim.run().expect("holds");
+    let trace = sim.trace();
+    let runs: Vec<_> = trace["traceEvents"].as_array().expect("events").iter().filter(|e| e["pid"] == 0).collect();
+    let on =
+        |name: &str, cpu: u32| runs.iter().filter(|e| e["ph"] == "X" && e["name"] == name && e["tid"] == cpu).count();
+    assert_eq!([on("a", 0), on("a", 1), on("b", 0), on("b", 1)], [500, 0, 0, 500]);
+}
+
 /// 5.3: the fault that document 001 found, and only it, wakes CPUs that find nothing.
 #[test]
 fn the_old_condition_goes_from_idle_to_idle_and_the_corrected_one_never() {
