@@ -4,6 +4,7 @@
 use crate::bench::{BenchArgs, ReportArgs};
 use crate::check::CheckArgs;
 use crate::failure::{self, Status, failure};
+use crate::model::SimArgs;
 use crate::policy::{
     VRQ_MAX_WAIT_DFL_MS, VRQ_MAX_WAIT_MAX_MS, VRQ_MAX_WAIT_MIN_MS, VRQ_RBI_CORRECTED, VRQ_RBI_NEXT_NE_PREV,
     VRQ_RR_INTERVAL_DFL_MS, VRQ_RR_INTERVAL_MAX_MS, VRQ_RR_INTERVAL_MIN_MS,
@@ -77,6 +78,8 @@ pub enum Command {
     Report(ReportArgs),
     /// Would a load work on this machine, and if not, what is to be done?
     Check(CheckArgs),
+    /// See the rule at work: simulate tasks under the policy, without root and without a kernel
+    Sim(Box<SimArgs>),
 }
 
 /// When an idle CPU is woken for prev (section 5.3).

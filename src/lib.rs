@@ -17,7 +17,7 @@
 //! Where to look: `src/bpf/{prio,deadline,slice,preempt}.h` the policy's arithmetic (pure, called
 //! from both sides, [`policy`] for Rust); `src/bpf/*.bpf.h` one concept each; `src/bpf/main.bpf.c`
 //! the callbacks; [`scheduler`] loads, watches and detaches; [`host`] looks at the kernel before
-//! anything is opened; [`mod@bench`] the throughput test.
+//! anything is opened; [`mod@bench`] the throughput test; [`model`] the policy without a kernel.
 #![warn(missing_docs)]
 
 pub mod bench;
@@ -28,6 +28,7 @@ pub mod check;
 pub mod cli;
 pub mod failure;
 pub mod host;
+pub mod model;
 pub mod policy;
 pub mod scheduler;
 pub mod stats;
@@ -45,6 +46,7 @@ pub fn run(cli: Cli) -> anyhow::Result<()> {
         Some(Command::Bench(args)) => bench::run(*args),
         Some(Command::Report(args)) => bench::report(args),
         Some(Command::Check(args)) => check::run(&args),
+        Some(Command::Sim(args)) => model::run(*args),
         None if cli.help_stats => stats::describe(),
         None => match cli.monitor {
             Some(every) => stats::monitor(every),

@@ -14,8 +14,9 @@ pub use bindings::{
     VRQ_AGEING_MS, VRQ_AGEING_PERIOD_MS, VRQ_CPU_WORDS, VRQ_FAULT_AGEING, VRQ_FAULT_CLAIM, VRQ_FAULT_NONE,
     VRQ_FAULT_PINNED, VRQ_FAULT_REENQUEUE, VRQ_FAULT_SECOND_LOOK, VRQ_MAX_CPUS, VRQ_MAX_WAIT_DFL_MS,
     VRQ_MAX_WAIT_MAX_MS, VRQ_MAX_WAIT_MIN_MS, VRQ_NR_DISTANCES, VRQ_NR_STATS, VRQ_NR_USER_PRIO, VRQ_NR_WAIT_BUCKETS,
-    VRQ_RBI_CORRECTED, VRQ_RBI_NEXT_NE_PREV, VRQ_RESCHED_NS, VRQ_RR_INTERVAL_DFL_MS, VRQ_RR_INTERVAL_MAX_MS,
-    VRQ_RR_INTERVAL_MIN_MS, VRQ_TIMEOUT_MS, vrq_broken_promise, vrq_cpu, vrq_topology,
+    VRQ_POLICY_BATCH, VRQ_POLICY_IDLEPRIO, VRQ_RBI_CORRECTED, VRQ_RBI_NEXT_NE_PREV, VRQ_RESCHED_NS,
+    VRQ_RR_INTERVAL_DFL_MS, VRQ_RR_INTERVAL_MAX_MS, VRQ_RR_INTERVAL_MIN_MS, VRQ_TIMEOUT_MS, vrq_broken_promise,
+    vrq_cpu, vrq_topology,
 };
 
 /// The class of a task in the key; better first.
@@ -68,6 +69,8 @@ pure!(/// Does a task with this much left (ns) and this policy (kernel's number)
     must_refill(left_ns: u64, policy: u32) -> bool = vrq_must_refill);
 pure!(/// What parent and child each get (ns) of the parent's slice; 0: both start anew.
     fork_share_ns(parent_left_ns: u64) -> u64 = vrq_fork_share_ns);
+pure!(/// A span or a point of time (ns), rounded up to ticks; tick 0: as it is.
+    slice_in_ticks_ns(slice_ns: u64, tick_ns: u32) -> u64 = vrq_slice_in_ticks_ns);
 pure!(/// The deadline (ns) after a change of nice.
     renice_deadline(deadline: u64, old_user_prio: u32, new_user_prio: u32, rr_interval_ms: u32) -> u64
         = vrq_renice_deadline);

@@ -46,7 +46,7 @@ fn offsets_of_the_default_interval_in_real_milliseconds() {
 #[test]
 fn the_wait_bound_of_the_default() {
     let (rr, tick) = (VRQ_RR_INTERVAL_DFL_MS, 4_000_000);
-    assert_eq!(policy::wait_bound_ns(2, rr, tick), 238_546_875 + 3 * 8_000_000);
+    assert_eq!(policy::wait_bound_ns(2, rr, tick), 238_546_875 + 3 * 10_000_000);
     let ageing = u64::from(VRQ_AGEING_MS + VRQ_AGEING_PERIOD_MS) * 1_000_000;
     assert_eq!(policy::idleprio_wait_bound_ns(2, rr, tick), ageing + policy::wait_bound_ns(2, rr, tick));
 }

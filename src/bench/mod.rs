@@ -14,9 +14,9 @@ mod cost;
 mod counters;
 mod cpus;
 mod execute;
-mod export;
+pub(crate) mod export;
 mod facts;
-mod grid;
+pub(crate) mod grid;
 mod interrupt;
 mod latency;
 mod machine;
@@ -43,6 +43,7 @@ mod warnings;
 mod workload;
 
 pub use args::{BenchArgs, ReportArgs};
+pub(crate) use report::chart;
 
 use anyhow::{Context, Result};
 use export::Exports;

@@ -6,9 +6,10 @@
  * every slice that is renewed has a later deadline, so whoever still goes first does so with the
  * slice and deadline it had: once each. With r other runnable tasks for each CPU that is
  *
- *	wait <= D + (r + 1) * slice, the slice rounded up to ticks
+ *	wait <= D + (r + 1) * (slice + tick)
  *
- * (the 1: the slice that runs when t + D passes). IDLEPRIO waits VRQ_AGEING_MS and one period of
+ * (the 1: the slice that runs when t + D passes; the tick: a slice ends at the first tick after it is
+ * used up). IDLEPRIO waits VRQ_AGEING_MS and one period of
  * ageing before, and is NORMAL from then on.
  */
 #ifndef VRQ_WAIT_H
@@ -16,11 +17,11 @@
 
 #include "deadline.h"
 
-/* For rr_interval 6, HZ 250 and 2 runnable tasks for each CPU: 238.5 + 3 * 8 = 262.5 ms. */
+/* For rr_interval 6, HZ 250 and 2 runnable tasks for each CPU: 238.5 + 3 * 10 = 268.5 ms. */
 POLICY_FN u64 vrq_wait_bound_ns(u64 runnable_per_cpu, u32 rr_interval_ms, u32 tick_ns)
 {
 	return vrq_deadline_offset_ns(VRQ_NR_USER_PRIO - 1, rr_interval_ms) +
-	       (runnable_per_cpu + 1) * vrq_slice_in_ticks_ns(vrq_slice_ns(rr_interval_ms), tick_ns);
+	       (runnable_per_cpu + 1) * (vrq_slice_ns(rr_interval_ms) + tick_ns);
 }
 
 POLICY_FN u64 vrq_idleprio_wait_bound_ns(u64 runnable_per_cpu, u32 rr_interval_ms, u32 tick_ns)
@@ -51,8 +52,7 @@ POLICY_FN u64 vrq_loaded_slice_ns(u64 queued_per_cpu, u32 rr_interval_ms, u32 ti
 		return slice_ns;
 	left_ns = offset_ns < max_wait_ns / 2 ? max_wait_ns - offset_ns : max_wait_ns / 2;
 	fair_ns = left_ns / (queued_per_cpu + 2);
-	if (fair_ns < tick_ns)
-		fair_ns = tick_ns;
+	fair_ns = fair_ns < 2 * (u64)tick_ns ? tick_ns : fair_ns - tick_ns;
 	return fair_ns < slice_ns ? fair_ns : slice_ns;
 }
 

@@ -1,6 +1,6 @@
 //! The page of `--report`: one file, complete in itself, that shows what was measured and how.
 
-mod chart;
+pub(crate) mod chart;
 mod plots;
 
 use super::export::{self, title};
