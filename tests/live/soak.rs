@@ -97,7 +97,7 @@ impl Soak {
         let most = 4 * nr_cpus();
         let operation = match self.random.u8(..32) {
             0..8 if self.actors.len() < most => self.start_one(),
-            0..8 | 8..12 => self.end_one(),
+            0..12 => self.end_one(),
             12..22 => self.change_one(),
             22..24 => self.real_time_burst(),
             24..26 => self.take_or_bring_a_cpu(),
