@@ -67,7 +67,6 @@ enum vrq_fault {
 	VRQ_FAULT_NONE,
 	VRQ_FAULT_PINNED,	/* pinned tasks wait in the grq, and a pick looks at its head only */
 	VRQ_FAULT_AGEING,	/* IDLEPRIO is never promoted */
-	VRQ_FAULT_SECOND_LOOK,	/* a CPU that goes idle does not look again */
 	VRQ_FAULT_CLAIM,	/* an idle CPU is chosen, not taken */
 	VRQ_FAULT_REENQUEUE,	/* what a higher class displaced stays where it is */
 };

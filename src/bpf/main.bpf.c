@@ -180,7 +180,7 @@ static struct task_struct *dispatch_goidle(s32 cpu, struct vrq_cpu *cc, struct t
 
 	if (from_idle && nr_cpu_ids > 1 && cc->online) {
 		idle_set(cpu);
-		head = has_fault(SECOND_LOOK) ? NULL : grq_first(cpu);
+		head = grq_first(cpu);
 		if (head) {
 			idle_clear(cpu);
 			stat_inc(cc, nr_second_looks);
@@ -324,8 +324,6 @@ void BPF_STRUCT_OPS(vrq_update_idle, s32 cpu, bool idle)
 	if (!cc->online)
 		return;
 	idle_set(cpu);
-	if (has_fault(SECOND_LOOK))
-		return;
 	if ((cc->has_pinned || grq_first(cpu)) && idle_claim(cpu)) {
 		stat_inc(cc, nr_second_looks);
 		kick_idle(cc, cpu);

@@ -87,11 +87,6 @@ fn c03_starvation_of_the_weakest() {
     trial.pass_within(AGEING_MS + bound_ms(all.len(), cpus, NICEST));
 }
 
-/// From 7.0 on the kernel leaves our class 5 % of a CPU that real-time tasks hold.
-fn has_ext_server() -> bool {
-    std::path::Path::new("/sys/kernel/debug/sched/ext_server").exists()
-}
-
 #[test]
 fn c04_real_time_hog() {
     let cpus = nr_cpus();

@@ -36,6 +36,11 @@ pub fn ms(n: u64) -> Duration {
     Duration::from_millis(n)
 }
 
+/// From 7.0 on the kernel leaves our class 5 % of a CPU that real-time tasks hold.
+pub fn has_ext_server() -> bool {
+    std::path::Path::new("/sys/kernel/debug/sched/ext_server").exists()
+}
+
 /// LIVE_LENGTH=full chooses the full length of a case; else it is short, for `make test`.
 pub fn is_full() -> bool {
     std::env::var("LIVE_LENGTH").is_ok_and(|l| l == "full")

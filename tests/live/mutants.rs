@@ -36,16 +36,14 @@ fn without_ageing_c03_fails() {
 }
 
 #[test]
-fn without_the_second_look_c14_fails() {
-    assert_seen("cases::c14_a_lost_kick", policy::VRQ_FAULT_SECOND_LOOK);
-}
-
-#[test]
 fn without_the_atomic_claim_c15_fails() {
     assert_seen("cases::c15_two_wakeups_one_idle_cpu", policy::VRQ_FAULT_CLAIM);
 }
 
 #[test]
 fn without_reenqueueing_from_under_real_time_tasks_c04_fails() {
+    if has_ext_server() {
+        return; // from 7.0 on the kernel itself lets the task go on elsewhere in time: c04 passes without us
+    }
     assert_seen("cases::c04_from_under_a_real_time_task_to_a_free_cpu", policy::VRQ_FAULT_REENQUEUE);
 }
