@@ -14,7 +14,7 @@ use crate::policy::{
 use crate::tune::Tunables;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use scx_utils::libbpf_clap_opts::LibbpfOpts;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// BFS's and VRQ's one global queue, earliest virtual deadline first, on sched_ext.
@@ -97,6 +97,10 @@ pub struct Settings {
     /// Let every user read the statistics and `scx_vrq status`, not only root. Changes stay with root. [default: off]
     #[arg(long, value_enum)]
     pub public_status: Option<Switch>,
+
+    /// Write what `scx_vrq metrics` prints into this file every 10 s, for the textfile collector of node_exporter.
+    #[arg(long, value_name = "PATH")]
+    pub metrics_file: Option<PathBuf>,
 }
 
 #[derive(Parser)]
@@ -137,6 +141,7 @@ impl Settings {
             stats: self.stats.or(other.stats),
             exit_dump_len: self.exit_dump_len.or(other.exit_dump_len),
             public_status: self.public_status.or(other.public_status),
+            metrics_file: self.metrics_file.or(other.metrics_file),
         }
     }
 }
@@ -157,6 +162,8 @@ pub enum Command {
     Run(Box<RunArgs>),
     /// Who schedules now, since when, with what; and how scx_vrq ended last.
     Status(StatusArgs),
+    /// Print the statistics as OpenMetrics text; without a scx_vrq that is loaded only that it is not.
+    Metrics,
     /// Give the machine back to the kernel's own scheduler, and end the scx_vrq that is loaded.
     Stop,
     /// Change who schedules, back and forth; the scx_vrq that is loaded stays, with its counters and tunables.
@@ -213,6 +220,8 @@ pub struct Config {
     pub exit_dump_len: u32,
     /// Whether every user may read the status and the statistics.
     pub public_status: bool,
+    /// Where to write metrics.
+    pub metrics_file: Option<PathBuf>,
     /// Passed to libbpf as they are.
     pub libbpf: LibbpfOpts,
 }
@@ -239,6 +248,9 @@ impl LoadArgs {
         }
         let set = self.settings.or(config::read(self.config.as_deref())?);
         let default = Tunables::default();
+        if let Some(path) = &set.metrics_file {
+            can_be_written(path).map_err(|e| failure(Status::Usage, format!("{} {e}", path.display())))?;
+        }
         Ok(Config {
             tunables: Tunables {
                 rr_interval_ms: set.rr_interval_ms.unwrap_or(default.rr_interval_ms),
@@ -252,8 +264,19 @@ impl LoadArgs {
             stats: set.stats,
             exit_dump_len: set.exit_dump_len.unwrap_or(0),
             public_status: set.public_status == Some(Switch::On),
+            metrics_file: set.metrics_file,
             libbpf: self.libbpf,
         })
+    }
+}
+
+/// Is there a folder for it, and no folder in its place?
+fn can_be_written(path: &Path) -> Result<(), &'static str> {
+    let folder = path.parent().map(|p| if p.as_os_str().is_empty() { Path::new(".") } else { p });
+    match folder {
+        _ if path.is_dir() => Err("is a folder: name a file in it"),
+        Some(folder) if folder.is_dir() => Ok(()),
+        _ => Err("cannot be written: its folder does not exist"),
     }
 }
 

@@ -5,7 +5,7 @@ use crate::failure::{Status, failure};
 use crate::session::{LAST_EXIT, LastExit, LoaderStatus};
 use crate::stats::Counters;
 use crate::tune::{self, Tunables};
-use crate::{check, cli, config, host};
+use crate::{check, cli, config, host, metrics};
 use anyhow::{Context, Result};
 use clap::Args;
 use humantime::{format_duration, format_rfc3339_seconds};
@@ -333,6 +333,19 @@ pub fn tune(args: &TuneArgs) -> Result<()> {
         say(&format!("saved in {}\n", args.config.display()))?;
     }
     Ok(())
+}
+
+/// `scx_vrq metrics`.
+///
+/// # Errors
+/// For others than root, if the status is not public.
+pub fn metrics() -> Result<()> {
+    let status: Option<LoaderStatus> = match reach() {
+        Reach::Vrq(mut client) => Some(ask(&mut client, Request::Status)?),
+        Reach::Denied => return Err(failure(Status::NotRoot, "only root may know (sudo, or --public-status on)")),
+        Reach::Absent | Reach::Other => None,
+    };
+    say(&metrics::text(status.as_ref()))
 }
 
 /// Print the statistics of the scx_vrq that is loaded, until it ends.

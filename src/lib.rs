@@ -32,6 +32,7 @@ pub mod control;
 pub mod failure;
 pub mod host;
 pub mod job;
+pub mod metrics;
 pub mod model;
 pub mod policy;
 pub mod scheduler;
@@ -56,6 +57,7 @@ pub fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Some(Command::Report(args)) => bench::report(args)?,
         Some(Command::Check(args)) => check::run(&args)?,
         Some(Command::Status(args)) => client::status(&args)?,
+        Some(Command::Metrics) => client::metrics()?,
         Some(Command::Stop) => client::stop()?,
         Some(Command::Switch(args)) => client::switch(&args)?,
         Some(Command::Tune(args)) => client::tune(&args)?,

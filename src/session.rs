@@ -6,7 +6,7 @@ use crate::control::{Answer, Ask, Owner, Refusal, Request, Server};
 use crate::job::Job;
 use crate::stats::{Counters, Sample, Waits};
 use crate::tune::Tunables;
-use crate::{config, host};
+use crate::{config, host, metrics};
 use anyhow::Result;
 use crossbeam_channel::Sender;
 use log::warn;
@@ -17,6 +17,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Where the last exit is kept, for `scx_vrq status` without a scheduler.
 pub const LAST_EXIT: &str = "/run/scx_vrq/last-exit.json";
+
+const METRICS_EVERY: Duration = Duration::from_secs(10);
 
 /// A scheduler that is loaded.
 pub trait Loaded {
@@ -105,6 +107,7 @@ pub struct Session<'a> {
     totals: Sample,
     /// Two readings, the older one first, a second or more apart.
     seen: [(Instant, Counters); 2],
+    metrics_at: Option<Instant>,
     promises_told: u64,
     overload_told: bool,
     last_exit: Option<LastExit>,
@@ -129,6 +132,7 @@ impl<'a> Session<'a> {
             nr_cpu_ids: 0,
             totals: Sample::default(),
             seen: [nothing(), nothing()],
+            metrics_at: None,
             promises_told: 0,
             overload_told: false,
             last_exit: None,
@@ -299,9 +303,14 @@ impl<'a> Session<'a> {
         if self.seen[1].0.elapsed() < Duration::from_secs(1) {
             return Ok(());
         }
-        let now = self.sample(loaded)?.counters;
+        let sample = self.sample(loaded)?;
+        let now = sample.counters.clone();
         self.seen.swap(0, 1);
         self.seen[1] = (Instant::now(), now.clone());
+        if self.metrics_at.is_none_or(|at| Instant::now() >= at) {
+            self.metrics_at = Some(Instant::now() + METRICS_EVERY);
+            self.write_metrics(Some(&self.status(sample)));
+        }
         let Some(loaded) = loaded else {
             // Another scheduler may have come, taken the place of the socket, and gone.
             if self.server.as_ref().is_some_and(Server::is_displaced) && host::state().as_deref() == Some("disabled") {
@@ -324,11 +333,21 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
+    /// A full disk does not end a scheduler; the reader sees the age of the file.
+    fn write_metrics(&self, status: Option<&LoaderStatus>) {
+        if let Some(path) = &self.config.metrics_file
+            && let Err(e) = config::replace(path, &metrics::text(status))
+        {
+            log::debug!("{} cannot be written: {e}", path.display());
+        }
+    }
+
     /// The machine is given back for good: wait for what `run` runs.
     ///
     /// # Errors
     /// Those of the scheduler.
     pub fn end(self, result: Result<()>, stopped: impl Fn() -> bool) -> Result<std::process::ExitCode> {
+        self.write_metrics(None);
         let Self { job, server, .. } = self;
         drop(server);
         job.end(result, stopped)

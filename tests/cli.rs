@@ -52,6 +52,8 @@ fn wrong_use_is_status_2_and_names_what_is_wrong() {
         (&["--rr-interval-ms", "3", "check"], "cannot be used with"),
         (&["--config", "/no/such/file"], "/no/such/file"),
         (&["--public-status", "maybe"], "maybe"),
+        (&["--metrics-file", "/no/such/folder/x.prom"], "its folder does not exist"),
+        (&["--metrics-file", "/tmp"], "is a folder"),
         (&["status", "--yaml"], "--yaml"),
         (&["stop", "now"], "now"),
         (&["switch"], "<TO>"),
@@ -92,6 +94,7 @@ fn without_a_scheduler_status_stop_and_tune_say_so() {
         (&["stop"], "nothing was loaded"),
         (&["switch", "default"], "already"),
         (&["tune"], "rr_interval_ms"),
+        (&["metrics"], "scx_vrq_up 0\n# EOF\n"),
     ] {
         let (status, out, err) = run(args);
         assert!(status == 0 && out.contains(wanted), "{args:?}: {status}: {out}{err}");

@@ -268,6 +268,26 @@ fn tune_saves_what_the_next_start_reads() {
 }
 
 #[test]
+fn metrics_are_printed_and_written_and_say_when_it_is_down() {
+    let path = "/dev/shm/scx_vrq.prom";
+    let vrq = Vrq::start(&["--metrics-file", path]);
+    let read = || std::fs::read_to_string(path).unwrap_or_default();
+    wait_until("the file is there", || read().contains("scx_vrq_up 1\n"));
+    let text = said(&["metrics"]);
+    for wanted in
+        ["scx_vrq_schedules 1\n", "scx_vrq_attachments_total 1\n", "scx_vrq_wait_seconds_bucket{le=\"+Inf\"} "]
+    {
+        assert!(text.contains(wanted) && read().contains(wanted), "no {wanted:?} in {text}");
+    }
+    if is_full() {
+        println!("{text}");
+    }
+    assert!(text.ends_with("# EOF\n"), "{text}");
+    assert_eq!(vrq.stop().status.code(), Some(0));
+    assert!(said(&["metrics"]).contains("scx_vrq_up 0\n") && read().contains("scx_vrq_up 0\n"));
+}
+
+#[test]
 fn an_ejection_is_the_last_exit() {
     let vrq = Vrq::spawn(with_faults().env("VRQ_GUARD_MS", "1500"));
     said(&["switch", "default"]);
