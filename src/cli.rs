@@ -5,6 +5,7 @@ use crate::bench::{BenchArgs, ReportArgs};
 use crate::check::CheckArgs;
 use crate::client::{StatusArgs, SwitchArgs, TuneArgs};
 use crate::config;
+use crate::docs::{CompletionsArgs, ManArgs};
 use crate::failure::{self, Status, failure};
 use crate::model::SimArgs;
 use crate::policy::{
@@ -170,6 +171,10 @@ pub enum Command {
     Switch(SwitchArgs),
     /// Change the scx_vrq that is loaded while it schedules, or list what can be changed.
     Tune(TuneArgs),
+    /// Print the completions for a shell.
+    Completions(CompletionsArgs),
+    /// Write the man pages.
+    Man(ManArgs),
 }
 
 /// Options of `scx_vrq run`.

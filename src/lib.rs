@@ -29,6 +29,7 @@ pub mod cli;
 pub mod client;
 pub mod config;
 pub mod control;
+pub mod docs;
 pub mod failure;
 pub mod host;
 pub mod job;
@@ -61,6 +62,8 @@ pub fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Some(Command::Stop) => client::stop()?,
         Some(Command::Switch(args)) => client::switch(&args)?,
         Some(Command::Tune(args)) => client::tune(&args)?,
+        Some(Command::Completions(args)) => docs::completions(&args)?,
+        Some(Command::Man(args)) => docs::man(&args)?,
         Some(Command::Run(args)) => return schedule(args.load, Job::new(args.time, args.command)?),
         None if cli.help_stats => stats::describe()?,
         None => match cli.monitor {

@@ -66,6 +66,8 @@ fn wrong_use_is_status_2_and_names_what_is_wrong() {
         (&["tune", "rr_interval=0"], "1 to 1000 ms"),
         (&["tune", "rr_interval"], "NAME=VALUE"),
         (&["tune", "--config", "/etc/x"], "--save"),
+        (&["completions", "cmd"], "cmd"),
+        (&["man", "/no/such/folder"], "/no/such/folder"),
     ] {
         let (status, _, err) = run(args);
         assert_eq!(status, 2, "{args:?}: {err}");
@@ -230,4 +232,26 @@ fn a_full_disk_behind_stdout_is_no_panic() {
     let full = std::fs::OpenOptions::new().write(true).open("/dev/full").expect("/dev/full");
     let out = Command::new(env!("CARGO_BIN_EXE_scx_vrq")).stdout(full).output().expect("scx_vrq runs");
     assert!(!String::from_utf8_lossy(&out.stderr).contains("panicked"));
+}
+
+#[test]
+fn completions_and_man_pages_know_every_subcommand() {
+    let commands = ["bench", "check", "run", "status", "metrics", "stop", "switch", "tune"];
+    for shell in ["bash", "zsh", "fish"] {
+        let (status, out, _) = run(&["completions", shell]);
+        assert!(status == 0 && commands.iter().all(|c| out.contains(c)) && out.contains("rr-interval-ms"), "{shell}");
+    }
+    let dir = tempfile::tempdir().expect("a folder");
+    let (status, _, err) = run(&["man", dir.path().to_str().expect("a path")]);
+    assert_eq!(status, 0, "{err}");
+    for command in commands {
+        assert!(dir.path().join(format!("scx_vrq-{command}.8")).is_file(), "{command}");
+    }
+    for page in std::fs::read_dir(dir.path()).expect("it").flatten() {
+        let lint = Command::new("groff").args(["-man", "-Tutf8", "-ww", "-z"]).arg(page.path()).output();
+        // Without groff only what is there was looked at.
+        if let Ok(lint) = lint {
+            assert!(lint.stderr.is_empty(), "{}", String::from_utf8_lossy(&lint.stderr));
+        }
+    }
 }
