@@ -153,6 +153,16 @@ mod tests {
     }
 
     #[test]
+    fn the_example_that_is_installed_has_every_key_and_is_right() {
+        let example = include_str!("../contrib/scx_vrq.toml");
+        let text =
+            example.lines().filter_map(|l| l.strip_prefix('#').filter(|l| !l.starts_with(' '))).collect::<Vec<_>>();
+        let keys: Vec<&str> = text.iter().filter_map(|l| l.split_once(" = ").map(|(key, _)| key)).collect();
+        assert_eq!(keys, Settings::docs().iter().map(|(key, _)| key.as_str()).collect::<Vec<_>>());
+        assert!(parse(&text.join("\n")).is_ok_and(|s| s.rr_interval_ms == Some(6)), "{text:?}");
+    }
+
+    #[test]
     fn wrong_content_is_refused_with_line_and_column() {
         for (text, wanted) in [
             (

@@ -10,6 +10,7 @@ use crate::{config, host, metrics};
 use anyhow::Result;
 use crossbeam_channel::Sender;
 use log::warn;
+use sd_notify::NotifyState;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -151,6 +152,7 @@ impl<'a> Session<'a> {
             self.serve();
         }
         self.switched();
+        tell_service_manager(&[NotifyState::Ready, NotifyState::Status("scx_vrq has the machine")]);
         self.job.start(self.nice)
     }
 
@@ -167,6 +169,7 @@ impl<'a> Session<'a> {
     pub fn detached(&mut self, sample: Sample, we_asked: bool, why: &str) {
         (self.schedules, self.since) = (false, SystemTime::now());
         self.totals = self.totals.plus(&sample);
+        tell_service_manager(&[NotifyState::Status("the kernel's own scheduler has the machine")]);
         let reason = match self.wanted {
             Wanted::End(reason) if we_asked => reason,
             Wanted::Owner(Owner::Default) if we_asked => "asked for by scx_vrq switch default",
@@ -351,6 +354,13 @@ impl<'a> Session<'a> {
         let Self { job, server, .. } = self;
         drop(server);
         job.end(result, stopped)
+    }
+}
+
+/// systemd, if it started this process.
+fn tell_service_manager(states: &[NotifyState]) {
+    if let Err(e) = sd_notify::notify(states) {
+        log::debug!("the service manager cannot be told: {e}");
     }
 }
 
