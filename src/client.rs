@@ -207,7 +207,7 @@ fn shown(report: &Report, now: u64) -> String {
         row("note", note.into());
     }
     if let Some(l) = &report.loader {
-        row("loader", format!("scx_vrq {}, process {}, got the machine {} times", l.version, l.pid, l.attachments));
+        row("loader", format!("scx_vrq {}, process {}, attachment {}", l.version, l.pid, l.attachments));
         row("machine", l.machine.clone());
         let queues = &l.queues;
         row("queues", format!("{} for all CPUs, {} for tasks that only one CPU can run", queues.global, queues.pinned));

@@ -17,7 +17,8 @@
 //! Where to look: `src/bpf/{prio,deadline,slice,preempt}.h` the policy's arithmetic (pure, called
 //! from both sides, [`policy`] for Rust); `src/bpf/*.bpf.h` one concept each; `src/bpf/main.bpf.c`
 //! the callbacks; [`scheduler`] loads, watches and detaches; [`host`] looks at the kernel before
-//! anything is opened; [`mod@bench`] the throughput test; [`model`] the policy without a kernel.
+//! anything is opened; [`control`] and [`client`] are the two ends of its socket, [`session`] is what
+//! outlives a load; [`mod@bench`] the throughput test; [`model`] the policy without a kernel.
 #![warn(missing_docs)]
 
 pub mod bench;

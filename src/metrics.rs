@@ -68,19 +68,19 @@ fn counter(text: &mut String, name: &str, doc: &str, value: u64) {
 
 fn waits(text: &mut String, waits: &Waits) {
     let name = "scx_vrq_wait_seconds";
-    head(text, name, "histogram", "how long tasks waited that were taken from a queue");
-    let mut sum = 0u64;
+    head(text, name, "histogram", "how long tasks waited that were taken from a queue; the sum is a lower bound");
+    let (mut count, mut sum, mut lower) = (0u64, 0.0, 0.0);
     for (bucket, n) in waits.tasks.iter().enumerate() {
-        sum = sum.wrapping_add(*n);
         // Bucket b holds waits below 2^b ticks; the last one is open.
-        let le = if bucket + 1 == waits.tasks.len() {
-            "+Inf".into()
-        } else {
-            (waits.tick_ns as f64 / 1e9 * f64::from(1u32 << bucket)).to_string()
-        };
-        let _ = writeln!(text, "{name}_bucket{{le=\"{le}\"}} {sum}");
+        let upper = waits.tick_ns as f64 / 1e9 * f64::from(1u32 << bucket);
+        let le = if bucket + 1 == waits.tasks.len() { "+Inf".into() } else { upper.to_string() };
+        count = count.wrapping_add(*n);
+        // Only the bucket of a wait is known. Without a sum there may be no count either.
+        sum += *n as f64 * lower;
+        lower = upper;
+        let _ = writeln!(text, "{name}_bucket{{le=\"{le}\"}} {count}");
     }
-    let _ = writeln!(text, "{name}_count {sum}");
+    let _ = writeln!(text, "{name}_count {count}\n{name}_sum {sum}");
 }
 
 #[cfg(test)]
@@ -142,6 +142,7 @@ mod tests {
                 "scx_vrq_wait_seconds_bucket{le=\"0.016\"} 8",
                 "scx_vrq_wait_seconds_bucket{le=\"+Inf\"} 9",
                 "scx_vrq_wait_seconds_count 9",
+                "scx_vrq_wait_seconds_sum 0.028",
             ]
         );
     }

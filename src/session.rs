@@ -158,6 +158,7 @@ impl<'a> Session<'a> {
 
     /// Open the socket. Without one (its directory cannot be made, say) the scheduler runs all the same.
     fn serve(&mut self) {
+        self.server = None;
         match Server::open(self.config.public_status) {
             Ok(server) => self.server = Some(server),
             Err(e) => warn!("no statistics and no control for other programs, the socket cannot be opened: {e:#}"),
@@ -311,8 +312,9 @@ impl<'a> Session<'a> {
         self.seen.swap(0, 1);
         self.seen[1] = (Instant::now(), now.clone());
         if self.metrics_at.is_none_or(|at| Instant::now() >= at) {
+            let level = if self.metrics_at.is_none() { log::Level::Warn } else { log::Level::Debug };
             self.metrics_at = Some(Instant::now() + METRICS_EVERY);
-            self.write_metrics(Some(&self.status(sample)));
+            self.write_metrics(Some(&self.status(sample)), level);
         }
         let Some(loaded) = loaded else {
             // Another scheduler may have come, taken the place of the socket, and gone.
@@ -337,11 +339,11 @@ impl<'a> Session<'a> {
     }
 
     /// A full disk does not end a scheduler; the reader sees the age of the file.
-    fn write_metrics(&self, status: Option<&LoaderStatus>) {
+    fn write_metrics(&self, status: Option<&LoaderStatus>, level: log::Level) {
         if let Some(path) = &self.config.metrics_file
             && let Err(e) = config::replace(path, &metrics::text(status))
         {
-            log::debug!("{} cannot be written: {e}", path.display());
+            log::log!(level, "{} cannot be written (this is said once): {e}", path.display());
         }
     }
 
@@ -350,7 +352,7 @@ impl<'a> Session<'a> {
     /// # Errors
     /// Those of the scheduler.
     pub fn end(self, result: Result<()>, stopped: impl Fn() -> bool) -> Result<std::process::ExitCode> {
-        self.write_metrics(None);
+        self.write_metrics(None, log::Level::Debug);
         let Self { job, server, .. } = self;
         drop(server);
         job.end(result, stopped)

@@ -5,6 +5,7 @@ use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -139,13 +140,14 @@ fn switches_under_load_lose_no_process_and_no_count() {
     let sleeper = Sleeper::start(Hog::default(), || (ms(5), ms(1)));
     let mut before = counters();
     let used = || (entries(format!("/proc/{}/task", vrq.pid())), entries(format!("/proc/{}/fd", vrq.pid())));
-    let (mut took, mut used_first) = (vec![], (0, 0));
+    let (mut took, mut used_first) = ((vec![], vec![]), (0, 0));
     let rounds = length(10, 200) / 2;
     for round in 0..rounds {
         for (to, wanted) in [("default", "disabled"), ("vrq", "enabled")] {
             let text = said(&["switch", to]);
             assert_eq!(state(), wanted, "{text}");
             let ms = text.split_whitespace().rev().nth(1).and_then(|w| w.parse::<u64>().ok());
+            let took = if to == "vrq" { &mut took.1 } else { &mut took.0 };
             took.push(ms.unwrap_or_else(|| panic!("no time in {text}")));
             let now = counters();
             assert!(before.iter().all(|(name, n)| now[name] >= *n), "{before:?}, then {now:?}");
@@ -159,8 +161,11 @@ fn switches_under_load_lose_no_process_and_no_count() {
         }
     }
     assert_eq!(used(), used_first, "threads and descriptors of the loader");
-    took.sort_unstable();
-    println!("{} switches: {} ms in the middle, {} ms at most", took.len(), took[took.len() / 2], took[took.len() - 1]);
+    for (what, took) in [("away from", &mut took.0), ("to", &mut took.1)] {
+        took.sort_unstable();
+        let (middle, most) = (took[took.len() / 2], took[took.len() - 1]);
+        println!("{} switches {what} scx_vrq: {middle} ms in the middle, {most} ms at most", took.len());
+    }
     let json = status();
     assert_eq!(json["loader"]["pid"], vrq.pid());
     assert_eq!(json["loader"]["attachments"], rounds as u64 + 1);
@@ -181,6 +186,9 @@ fn a_scheduler_that_waits_keeps_its_place_and_ends_by_stop_and_by_signal() {
     let (code, _, err) = run(&[]);
     assert!(code == 75 && err.contains("scx_vrq switch vrq"), "{code}: {err}");
     assert!(said(&["status"]).contains("scx_vrq is loaded and waits"));
+    // As another scheduler does that comes and goes.
+    std::fs::remove_file(SOCKET).expect("the socket");
+    wait_until("it has its socket again", || Path::new(SOCKET).exists());
     said(&["tune", "rr_interval=9"]);
     said(&["switch", "vrq"]);
     assert_eq!(status()["loader"]["tunables"]["rr_interval_ms"], 9);
@@ -225,7 +233,7 @@ fn a_command_outlives_a_stop_and_a_signal_ends_it() {
 #[test]
 fn tune_changes_all_or_nothing_at_once() {
     let vrq = Vrq::start(&[]);
-    let _hogs = Hogs::same(8 * nr_cpus(), Hog::default());
+    let _hogs = Hogs::same(2 * nr_cpus(), Hog::default());
     assert_eq!(
         said(&["tune", "rr_interval=3", "max_wait_ms=5000"]),
         "rr_interval_ms: 6 -> 3 ms\nmax_wait_ms: 4000 -> 5000 ms\n"
@@ -285,6 +293,28 @@ fn metrics_are_printed_and_written_and_say_when_it_is_down() {
     assert!(text.ends_with("# EOF\n"), "{text}");
     assert_eq!(vrq.stop().status.code(), Some(0));
     assert!(said(&["metrics"]).contains("scx_vrq_up 0\n") && read().contains("scx_vrq_up 0\n"));
+}
+
+#[test]
+fn a_service_manager_is_told_when_it_is_ready_and_who_schedules() {
+    let path = "/dev/shm/scx_vrq-notify";
+    let _ = std::fs::remove_file(path);
+    let manager = std::os::unix::net::UnixDatagram::bind(path).expect("a socket");
+    manager.set_read_timeout(Some(Duration::from_secs(30))).expect("a socket");
+    let told = || {
+        let mut bytes = [0; 500];
+        let n = manager.recv(&mut bytes).expect("a message");
+        String::from_utf8_lossy(&bytes[..n]).into_owned()
+    };
+    // With no more capabilities than its unit leaves it.
+    let capabilities = "-all,+bpf,+perfmon,+sys_admin,+sys_nice,+sys_resource,+syslog";
+    let mut command = Command::new("setpriv");
+    command.args(["--no-new-privs", "--bounding-set", capabilities, BIN]).env("NOTIFY_SOCKET", path);
+    let vrq = Vrq::spawn(&mut command);
+    assert_eq!(told(), "READY=1\nSTATUS=scx_vrq has the machine\n");
+    said(&["switch", "default"]);
+    assert_eq!(told(), "STATUS=the kernel's own scheduler has the machine\n");
+    assert_eq!(vrq.stop().status.code(), Some(0));
 }
 
 #[test]
