@@ -4,7 +4,17 @@ KERNEL ?= newest
 CPUS ?= 4
 BENCH := target/release/scx_vrq bench --host --ratio 50 --scheduler default --scheduler vrq --rounds 1 --warmup 0 --scale 2
 
-.PHONY: build run bench test test-all soak cost clean help
+PREFIX ?= /usr/local
+BUILT ?= target/release/scx_vrq
+bin := $(DESTDIR)$(PREFIX)/bin
+share := $(DESTDIR)$(PREFIX)/share
+unit := $(DESTDIR)$(PREFIX)/lib/systemd/system/scx_vrq.service
+bash := $(share)/bash-completion/completions/scx_vrq
+zsh := $(share)/zsh/site-functions/_scx_vrq
+fish := $(share)/fish/vendor_completions.d/scx_vrq.fish
+example := $(share)/doc/scx_vrq/scx_vrq.toml
+
+.PHONY: build run bench test test-all soak cost install uninstall clean help
 
 build: ## build target/release/scx_vrq
 	@vm/deps.sh build -- cargo build --release
@@ -26,6 +36,22 @@ soak: ## everything at once for SOAK_S seconds (1800), by a seed (SOAK_SEED) tha
 
 cost: build ## count the instructions that scheduling costs, and how late a waking task runs (KERNEL=newest)
 	@vm/cost.sh --kernel '$(KERNEL)' --work pipe --latency
+
+install: ## install what make built, man pages, completions and a systemd unit (PREFIX=/usr/local DESTDIR=)
+	@test -x $(BUILT) || { echo 'make install: nothing is built yet: run make first, not as root' >&2; exit 1; }
+	install -Dm755 $(BUILT) $(bin)/scx_vrq
+	install -d $(share)/man/man8 $(dir $(bash) $(zsh) $(fish) $(unit))
+	$(BUILT) man $(share)/man/man8
+	$(BUILT) completions bash > $(bash)
+	$(BUILT) completions zsh > $(zsh)
+	$(BUILT) completions fish > $(fish)
+	sed 's|@bindir@|$(PREFIX)/bin|' contrib/scx_vrq.service.in > $(unit)
+	install -Dm644 contrib/scx_vrq.toml $(example)
+
+uninstall: ## remove what make install installed (the same PREFIX and DESTDIR); /etc/scx_vrq.toml stays
+	rm -f $(bin)/scx_vrq $(share)/man/man8/scx_vrq.8 $(share)/man/man8/scx_vrq-*.8
+	rm -f $(bash) $(zsh) $(fish) $(unit) $(example)
+	-rmdir $(dir $(example)) 2>/dev/null
 
 clean: ## remove what was built (kernels and tools stay in ~/.cache/scx_vrq)
 	@rm -rf target

@@ -85,8 +85,17 @@ fn counters(intf: &str) -> Result<String, std::fmt::Error> {
     }
     code.push_str(
         "            longest_wait_ms: self.longest_wait_ms,\n            \
-         longest_wait_bound_ms: self.longest_wait_bound_ms,\n        }\n    }\n}\n",
+         longest_wait_bound_ms: self.longest_wait_bound_ms,\n        }\n    }\n\n    \
+         /// The sum with those of a load that came `later`, and the longer wait and bound.\n    \
+         pub fn plus(&self, later: &Self) -> Self {\n        Self {\n",
     );
+    for name in &names {
+        writeln!(code, "            {name}: self.{name}.wrapping_add(later.{name}),")?;
+    }
+    for name in ["longest_wait_ms", "longest_wait_bound_ms"] {
+        writeln!(code, "            {name}: self.{name}.max(later.{name}),")?;
+    }
+    code.push_str("        }\n    }\n}\n");
     Ok(code)
 }
 

@@ -135,7 +135,7 @@ fn holder() -> Row {
 }
 
 /// Seconds since the kernel logged that the scheduler was enabled; `None` if the log has lost it.
-fn enabled_since() -> Option<u64> {
+pub fn enabled_since() -> Option<u64> {
     let out = std::process::Command::new("dmesg").output().ok()?;
     let log = String::from_utf8_lossy(&out.stdout).into_owned();
     let line = log.lines().rev().find(|l| l.contains("sched_ext: BPF scheduler") && l.contains("enabled"))?;

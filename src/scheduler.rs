@@ -1,19 +1,25 @@
 //! The one file that opens, sets, loads, attaches, waits and detaches.
 
-use crate::bpf_skel::{BpfSkel, BpfSkelBuilder};
+use crate::bpf_skel::{BpfSkel, BpfSkelBuilder, types};
 use crate::cli::{self, Config};
-use crate::failure::{Status, failure};
+use crate::control::Owner;
+use crate::failure::{Failure, Status, failure};
+use crate::job::Job;
 use crate::policy::{VRQ_MAX_CPUS, vrq_cpu, vrq_topology};
+use crate::session::{Loaded, Session};
 use crate::stats::{Counters, Sample, Waits};
 use crate::topology::Machine;
-use crate::{cgroups, host, policy, stats};
+use crate::tune::Tunables;
+use crate::{cgroups, client, host, policy};
 use anyhow::{Context, Result};
 use libbpf_rs::{Link, MapCore, MapFlags, OpenObject, PrintLevel};
 use log::{info, warn};
 use scx_utils::{compat, scx_ops_attach, scx_ops_load, scx_ops_open};
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::io::Write;
 use std::mem::{MaybeUninit, size_of};
+use std::process::ExitCode;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -37,6 +43,7 @@ struct Exit {
 
 impl Exit {
     // enum scx_exit_kind; an ABI of the kernel.
+    const UNREG: i32 = 64;
     const SYSRQ: i32 = 67;
     const ERROR: i32 = 1024;
 
@@ -46,33 +53,68 @@ impl Exit {
     }
 }
 
-/// Schedule this machine until a signal comes or the kernel ends it.
+/// Schedule this machine until a signal, a client or `job` ends it, or the kernel does. The status is the job's.
 ///
 /// # Errors
 /// Every way to end but "stopped by the user or the administrator"; see [`Status`].
-pub fn run(config: &Config) -> Result<()> {
+pub fn run(config: &Config, job: Job) -> Result<ExitCode> {
     host::check()?;
-    answer_under_load();
+    client::none_waits()?;
+    let nice = answer_under_load();
     ctrlc::set_handler(|| STOP.store(true, Ordering::Relaxed)).context("signals cannot be caught")?;
+    let mut session = Session::new(config, job, nice);
+    let result = schedule(&mut session);
+    print_owner();
+    session.end(result, stopped)
+}
+
+fn stopped() -> bool {
+    STOP.load(Ordering::Relaxed)
+}
+
+/// One load after the other, with the kernel's own scheduler in between while a client wants that.
+fn schedule(session: &mut Session) -> Result<()> {
     let mut reloads = 0;
     loop {
-        let exit = run_once(config)?;
-        print_owner();
-        if exit.wants_reload() && reloads < MAX_RELOADS && !STOP.load(Ordering::Relaxed) {
-            reloads += 1;
-            info!("the kernel asks for a restart ({}): reload {reloads} of {MAX_RELOADS}", exit.why);
-            continue;
+        match run_once(session) {
+            Ok(exit) if exit.wants_reload() && reloads < MAX_RELOADS && !stopped() => {
+                reloads += 1;
+                info!("the kernel asks for a restart ({}): reload {reloads} of {MAX_RELOADS}", exit.why);
+                continue;
+            }
+            Ok(exit) if exit.kind != Exit::UNREG || !session.wants(Owner::Default, stopped()) => {
+                return end(&exit, reloads);
+            }
+            Ok(_) => session.switched(),
+            Err(e) => {
+                let busy = e.downcast_ref::<Failure>().is_some_and(|f| f.status == Status::Busy);
+                if !session.not_switched(if busy { libc::EBUSY } else { libc::EIO }, &format!("{e:#}")) {
+                    return Err(e);
+                }
+            }
         }
-        return end(&exit, reloads);
+        print_owner();
+        // Waiting costs nothing but a look for a signal.
+        while session.wants(Owner::Default, stopped()) {
+            session.answer(WATCH, None);
+            session.look(None)?;
+        }
+        if !session.wants(Owner::Vrq, stopped()) {
+            return Ok(());
+        }
     }
 }
 
-/// This process watches and tunes: with nice -20 its deadlines are near, so it answers under any load.
-fn answer_under_load() {
-    // SAFETY: changes the priority of this process only.
-    if unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, -20) } != 0 {
+/// This process watches and tunes: with nice -20 its deadlines are near, so it answers under any load. Returns the nice
+/// that it had.
+fn answer_under_load() -> i32 {
+    // SAFETY: reads and changes the priority of this process only.
+    let (nice, result) =
+        unsafe { (libc::getpriority(libc::PRIO_PROCESS, 0), libc::setpriority(libc::PRIO_PROCESS, 0, -20)) };
+    if result != 0 {
         log::debug!("nice -20 refused: statistics may be slow under load");
     }
+    nice
 }
 
 fn end(exit: &Exit, reloads: u32) -> Result<()> {
@@ -98,18 +140,30 @@ fn end(exit: &Exit, reloads: u32) -> Result<()> {
 }
 
 /// From open to detach. `Err`: it never ran, or the kernel did not take the machine back.
-fn run_once(config: &Config) -> Result<Exit> {
+fn run_once(session: &mut Session) -> Result<Exit> {
+    host::machine_is_free()?;
     let machine = Machine::read().context("the CPUs of this machine cannot be read from sysfs")?;
     let mut object = MaybeUninit::uninit();
-    let mut skel = load(config, &machine, &mut object)?;
+    let mut skel = load(session.config, session.tunables, &machine, &mut object)?;
     let link = attach(&mut skel)?;
-    let result = watch(config, &machine, &skel);
+    let mut live = Live { machine: &machine, skel, tunables: session.tunables, bound_ms: Cell::new(0) };
+    let started = session.attached(&machine.shape, machine.nr_cpu_ids);
+    announce(session, &machine);
+    let result = started.and_then(|()| watch(session, &mut live));
+    let sample = live.sample();
     detach(link)?;
+    let exit = read_exit(&live.skel)?;
+    session.detached(sample?, exit.kind == Exit::UNREG, &exit.why);
     result?;
-    read_exit(&skel)
+    Ok(exit)
 }
 
-fn load<'obj>(config: &Config, machine: &Machine, object: &'obj mut MaybeUninit<OpenObject>) -> Result<BpfSkel<'obj>> {
+fn load<'obj>(
+    config: &Config,
+    tunables: Tunables,
+    machine: &Machine,
+    object: &'obj mut MaybeUninit<OpenObject>,
+) -> Result<BpfSkel<'obj>> {
     if machine.nr_cpu_ids > VRQ_MAX_CPUS as usize {
         let n = machine.nr_cpu_ids;
         return Err(failure(Status::Kernel, format!("{n} CPUs are more than the {VRQ_MAX_CPUS} scx_vrq is built for")));
@@ -120,7 +174,6 @@ fn load<'obj>(config: &Config, machine: &Machine, object: &'obj mut MaybeUninit<
         scx_ops_open!(BpfSkelBuilder::default(), object, vrq_ops, open_opts).map_err(|e| e.context(libbpf_lines()))?;
 
     let rodata = skel.maps.rodata_data.as_mut().context("the BPF object has no rodata")?;
-    rodata.max_wait_ms = config.max_wait_ms;
     rodata.nr_cpu_ids = machine.nr_cpu_ids as u32;
     rodata.tick_ns = host::tick_ns();
     rodata.resched_best_idle = config.resched_best_idle;
@@ -130,7 +183,7 @@ fn load<'obj>(config: &Config, machine: &Machine, object: &'obj mut MaybeUninit<
     #[cfg(feature = "faults")]
     set_fault(rodata);
     let data = skel.maps.data_data.as_mut().context("the BPF object has no data")?;
-    data.rr_interval_ms = config.rr_interval_ms;
+    set_tunables(data, tunables);
     data.nr_online = machine.online.len() as u32;
     skel.maps.cpus.set_max_entries(machine.nr_cpu_ids as u32)?;
     skel.maps.topology.set_max_entries(machine.nr_cpu_ids as u32)?;
@@ -192,23 +245,17 @@ fn attach(skel: &mut BpfSkel) -> Result<Link> {
     }
 }
 
-/// Serve statistics and tell what is wrong until a signal comes or the kernel has ended the scheduler.
-fn watch(config: &Config, machine: &Machine, skel: &BpfSkel) -> Result<()> {
-    let mut observer = Observer::new(config, machine, skel);
-    let server = stats::serve();
-    announce(config, machine);
-    let mut last = observer.sample()?.counters;
-    let mut next = config.stats.map(|every| Instant::now() + every);
-    while !STOP.load(Ordering::Relaxed) && exit_kind(skel) == 0 {
-        match &server {
-            Some(server) => server.answer(WATCH, &mut || observer.sample()),
-            None => std::thread::sleep(WATCH),
-        }
-        observer.look()?;
-        if let (Some(every), Some(due)) = (config.stats, next)
+/// Serve clients and tell what is wrong until another one is to have the machine or the kernel has ended the scheduler.
+fn watch(session: &mut Session, live: &mut Live) -> Result<()> {
+    let mut last = session.sample(Some(live))?.counters;
+    let mut next = session.config.stats.map(|every| Instant::now() + every);
+    while session.wants(Owner::Vrq, stopped()) && exit_kind(&live.skel) == 0 {
+        session.answer(WATCH, Some(live));
+        session.look(Some(live))?;
+        if let (Some(every), Some(due)) = (session.config.stats, next)
             && Instant::now() >= due
         {
-            let now = observer.sample()?;
+            let now = session.sample(Some(live))?;
             // A closed terminal or a full disk does not end a scheduler.
             let _ = writeln!(std::io::stdout(), "{} | {}", now.counters.since(&last), now.waits);
             last = now.counters;
@@ -218,96 +265,73 @@ fn watch(config: &Config, machine: &Machine, skel: &BpfSkel) -> Result<()> {
     Ok(())
 }
 
-/// Reads what the BPF side counts, and says once what people should know.
-struct Observer<'a, 'obj> {
-    config: &'a Config,
+/// A load that has the machine.
+struct Live<'a, 'obj> {
     machine: &'a Machine,
-    skel: &'a BpfSkel<'obj>,
-    tick_ns: u32,
-    longest_bound_ms: u64,
-    promises_told: u64,
-    overload_told: bool,
-    look_at: Instant,
+    skel: BpfSkel<'obj>,
+    tunables: Tunables,
+    /// The largest so far.
+    bound_ms: Cell<u64>,
 }
 
-impl<'a, 'obj> Observer<'a, 'obj> {
-    fn new(config: &'a Config, machine: &'a Machine, skel: &'a BpfSkel<'obj>) -> Self {
-        Self {
-            config,
-            machine,
-            skel,
-            tick_ns: host::tick_ns(),
-            longest_bound_ms: 0,
-            promises_told: 0,
-            overload_told: false,
-            look_at: Instant::now(),
-        }
-    }
-
-    fn sample(&mut self) -> Result<Sample> {
-        self.note_bound();
-        let cpus = read_cpus(self.skel, self.machine.nr_cpu_ids)?;
-        let mut counters = Counters::from_cpus(&cpus, self.tick_ns.into());
-        counters.longest_wait_bound_ms = self.longest_bound_ms;
-        Ok(Sample { counters, waits: Waits::from_cpus(&cpus, self.tick_ns.into()) })
-    }
-
-    /// The bound grows with the tasks that are runnable: keep the largest.
-    fn note_bound(&mut self) {
+impl Loaded for Live<'_, '_> {
+    fn sample(&self) -> Result<Sample> {
+        let tick_ns = host::tick_ns();
+        // The bound grows with the tasks that are runnable: keep the largest.
         let per_cpu = host::runnable().div_ceil(self.machine.online.len().max(1) as u64);
-        let bound_ns = policy::wait_bound_ns(per_cpu, self.config.rr_interval_ms, self.tick_ns);
-        self.longest_bound_ms = self.longest_bound_ms.max(bound_ns / 1_000_000);
+        let bound_ns = policy::wait_bound_ns(per_cpu, self.tunables.rr_interval_ms, tick_ns);
+        self.bound_ms.set(self.bound_ms.get().max(bound_ns / 1_000_000));
+        let cpus = read_cpus(&self.skel, self.machine.nr_cpu_ids)?;
+        let mut counters = Counters::from_cpus(&cpus, tick_ns.into());
+        counters.longest_wait_bound_ms = self.bound_ms.get();
+        Ok(Sample { counters, waits: Waits::from_cpus(&cpus, tick_ns.into()) })
     }
 
-    /// Once a second: was a promise broken, does overload begin?
-    fn look(&mut self) -> Result<()> {
-        if Instant::now() < self.look_at {
-            return Ok(());
+    fn tune(&mut self, tunables: Tunables) {
+        self.tunables = tunables;
+        if let Some(data) = self.skel.maps.data_data.as_mut() {
+            set_tunables(data, tunables);
         }
-        self.look_at = Instant::now() + Duration::from_secs(1);
-        let counters = self.sample()?.counters;
-        if counters.nr_overload_slices > 0 && !self.overload_told {
-            self.overload_told = true;
-            warn!(
-                "overload: so many tasks were queued that one could have waited longer than {} ms: slices are shortened \
-                 (this is said once, nr_overload_slices counts)",
-                self.config.max_wait_ms
-            );
-        }
-        if counters.nr_broken_promises > self.promises_told {
-            self.promises_told = counters.nr_broken_promises;
-            self.tell_promise();
-        }
-        Ok(())
     }
 
-    fn tell_promise(&self) {
-        let Some(bss) = &self.skel.maps.bss_data else { return };
+    fn broken_promise(&self) -> String {
+        let Some(bss) = &self.skel.maps.bss_data else { return String::new() };
         let p = &bss.broken_promise;
-        warn!(
-            "{}[{}] waited {} ms, longer than the promised {} ms: {} CPUs allowed, taken by CPU {}, where {}[{}] ran \
-             ({} such waits so far)",
+        format!(
+            "{}[{}] waited {} ms, longer than the promised {} ms: {} CPUs allowed, taken by CPU {}, where {}[{}] ran",
             text(&p.comm),
             p.pid,
             p.waited_ms,
-            self.config.max_wait_ms,
+            self.tunables.max_wait_ms,
             p.nr_cpus_allowed,
             p.cpu,
             text(&p.ran_comm),
             p.ran_pid,
-            self.promises_told
-        );
+        )
     }
 }
 
-fn announce(config: &Config, machine: &Machine) {
+/// The BPF side reads each with one load, whenever it needs it.
+fn set_tunables(data: &mut types::data, tunables: Tunables) {
+    let max_wait_ticks = u64::from(tunables.max_wait_ms) * 1_000_000 / u64::from(host::tick_ns());
+    for (place, value) in [
+        (&mut data.rr_interval_ms, tunables.rr_interval_ms),
+        (&mut data.max_wait_ms, tunables.max_wait_ms),
+        (&mut data.max_wait_ticks, max_wait_ticks as u32),
+    ] {
+        // SAFETY: an aligned field of ours; volatile, because the kernel reads it meanwhile.
+        unsafe { std::ptr::write_volatile(place, value) };
+    }
+}
+
+fn announce(session: &Session, machine: &Machine) {
     let _ = writeln!(
         std::io::stdout(),
         "scx_vrq {} schedules Linux {} on {}, rr_interval {} ms",
         cli::version(),
         host::release(),
         machine.shape,
-        config.rr_interval_ms
+        session.tunables.rr_interval_ms
     );
     let groups = cgroups::not_honoured();
     if !groups.is_empty() {
@@ -329,7 +353,7 @@ fn detach(link: Link) -> Result<()> {
 
 fn print_owner() {
     let owner = host::ops().unwrap_or_else(|| "the kernel's own scheduler".into());
-    let _ = writeln!(std::io::stdout(), "scx_vrq has ended: {owner} has the machine");
+    let _ = writeln!(std::io::stdout(), "scx_vrq has detached: {owner} has the machine");
 }
 
 fn read_cpus(skel: &BpfSkel, nr_cpu_ids: usize) -> Result<Vec<vrq_cpu>> {

@@ -1,15 +1,11 @@
 //! Statistics: what was counted (`Counters`, absolute), and what happened in an interval.
 
-use crate::failure::{Status, failure};
 use crate::policy::{VRQ_NR_STATS, VRQ_NR_WAIT_BUCKETS, vrq_cpu};
 use anyhow::Result;
-use crossbeam_channel::{Receiver, Sender};
 use scx_stats::prelude::*;
 use scx_stats_derive::{Stats, stat_doc};
 use serde::{Deserialize, Serialize};
 use std::fmt;
-use std::io::Write;
-use std::time::Duration;
 
 include!(concat!(env!("OUT_DIR"), "/counters.rs"));
 
@@ -113,57 +109,21 @@ pub struct Sample {
     pub waits: Waits,
 }
 
-/// The statistics socket of the scheduler that runs: `top` for what happened since the client's last
-/// request, `counters` for the sums since the load, `waits` for how long tasks waited.
-pub struct Server {
-    server: StatsServer<(), Sample>,
-}
-
-fn server_data() -> StatsServerData<(), Sample> {
-    let fetch = |(req, res): (&Sender<()>, &Receiver<Sample>)| -> Result<Sample> {
-        req.send(())?;
-        Ok(res.recv()?)
-    };
-    let open: Box<dyn StatsOpener<(), Sample>> = Box::new(move |channels| {
-        let mut last = fetch(channels)?.counters;
-        let read: Box<dyn StatsReader<(), Sample>> = Box::new(move |_args, channels| {
-            let now = fetch(channels)?.counters;
-            let delta = now.since(&last);
-            last = now;
-            delta.to_json()
-        });
-        Ok(read)
-    });
-    StatsServerData::new()
-        .add_meta(Counters::meta())
-        .add_meta(Waits::meta())
-        .add_ops("top", StatsOps { open, close: None })
-        .add_stats("counters", Box::new(move |_args, channels| fetch(channels)?.counters.to_json()))
-        .add_stats("waits", Box::new(move |_args, channels| fetch(channels)?.waits.to_json()))
-}
-
-/// Open the socket. Without one (its directory cannot be made, say) the scheduler runs all the same.
-pub fn serve() -> Option<Server> {
-    match StatsServer::new(server_data()).launch() {
-        Ok(server) => Some(Server { server }),
-        Err(e) => {
-            log::warn!("no statistics for other programs, the socket cannot be opened: {e:#}");
-            None
-        }
+impl Sample {
+    /// The sum, of loads that follow each other.
+    pub fn plus(&self, later: &Self) -> Self {
+        let sum = |(a, b): (&u64, &u64)| a.wrapping_add(*b);
+        let tasks = match self.waits.tasks.is_empty() {
+            true => later.waits.tasks.clone(),
+            false => self.waits.tasks.iter().zip(&later.waits.tasks).map(sum).collect(),
+        };
+        Self { counters: self.counters.plus(&later.counters), waits: Waits { tick_ns: later.waits.tick_ns, tasks } }
     }
 }
 
-impl Server {
-    /// Answer one request if there is one within `wait`.
-    pub fn answer(&self, wait: Duration, sample: &mut dyn FnMut() -> Result<Sample>) {
-        let (res, req) = self.server.channels();
-        if req.recv_timeout(wait).is_ok()
-            && let Ok(now) = sample()
-        {
-            // The client may have gone.
-            let _ = res.send(now);
-        }
-    }
+/// What there is to know about the statistics: the first one describes `top` and `counters`, the second `waits`.
+pub fn meta() -> [StatsMeta; 2] {
+    [Counters::meta(), Waits::meta()]
 }
 
 /// Print what each statistic means.
@@ -171,36 +131,8 @@ impl Server {
 /// # Errors
 /// If stdout cannot be written.
 pub fn describe() -> Result<()> {
-    server_data().describe_meta(&mut std::io::stdout(), None)
-}
-
-/// Print the statistics of the scx_vrq that has the machine, until a signal comes or it ends.
-///
-/// # Errors
-/// If none has, if another scheduler owns the socket, or if this user may not read it.
-pub fn monitor(every: Duration) -> Result<()> {
-    let mut client = StatsClient::new().connect(Some(5000)).map_err(|e| match e.downcast_ref::<std::io::Error>() {
-        Some(io) if io.kind() == std::io::ErrorKind::PermissionDenied => {
-            failure(Status::NotRoot, "only root may read the statistics: run it with sudo")
-        }
-        _ => failure(Status::Failed, format!("no scheduler serves statistics ({e}): start scx_vrq first")),
-    })?;
-    // Every sched_ext scheduler uses this socket: look whose it is.
-    let meta: serde_json::Value = client.request("stats_meta", vec![])?;
-    if meta.get(Counters::meta().name).is_none() || !crate::host::ops().is_some_and(|o| o.starts_with("vrq")) {
-        let who = crate::host::ops().unwrap_or_else(|| "another scheduler".into());
-        return Err(failure(Status::Busy, format!("the statistics are those of {who}, not of scx_vrq")));
-    }
-    loop {
-        let Ok(counters) = client.request::<Counters>("stats", vec![]) else {
-            log::info!("scx_vrq has ended");
-            return Ok(());
-        };
-        if writeln!(std::io::stdout(), "{counters}").is_err() {
-            return Ok(());
-        }
-        std::thread::sleep(every);
-    }
+    let data = meta().into_iter().fold(StatsServerData::<(), ()>::new(), StatsServerData::add_meta);
+    data.describe_meta(&mut std::io::stdout(), None)
 }
 
 #[cfg(test)]
@@ -220,6 +152,17 @@ mod tests {
         let total = Counters::from_cpus(&[cpu(3, 2), cpu(4, 7)], 4_000_000);
         assert_eq!(total.nr_dispatches, 7);
         assert_eq!(total.longest_wait_ms, 28);
+    }
+
+    #[test]
+    fn loads_that_follow_each_other_are_summed() {
+        let sample = |n, longest| Sample {
+            counters: Counters::from_cpus(&[cpu(n, longest)], 1_000_000),
+            waits: Waits { tick_ns: 4, tasks: vec![n, 1] },
+        };
+        let sum = Sample::default().plus(&sample(3, 9)).plus(&sample(4, 7));
+        assert_eq!((sum.counters.nr_dispatches, sum.counters.longest_wait_ms), (7, 9));
+        assert_eq!(sum.waits, Waits { tick_ns: 4, tasks: vec![7, 2] });
     }
 
     #[test]

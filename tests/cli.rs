@@ -49,10 +49,61 @@ fn wrong_use_is_status_2_and_names_what_is_wrong() {
         (&["--btf-custom-path", "/no/such/file"], "/no/such/file"),
         (&["no-such-subcommand"], "no-such-subcommand"),
         (&["bench", "--ratio", "0"], "0"),
+        (&["--rr-interval-ms", "3", "check"], "cannot be used with"),
+        (&["--config", "/no/such/file"], "/no/such/file"),
+        (&["--public-status", "maybe"], "maybe"),
+        (&["--metrics-file", "/no/such/folder/x.prom"], "its folder does not exist"),
+        (&["--metrics-file", "/tmp"], "is a folder"),
+        (&["status", "--yaml"], "--yaml"),
+        (&["stop", "now"], "now"),
+        (&["switch"], "<TO>"),
+        (&["switch", "cfs"], "[possible values: default, vrq]"),
+        (&["run", "--for", "30x"], "30x"),
+        (&["run", "--for", "1s", "--", "true"], "cannot be used with"),
+        (&["run", "--", "no-such-command"], "no-such-command"),
+        (&["run", "--rr-interval-ms", "0"], "1..=1000"),
+        (&["tune", "rr_intervall=3"], "did you mean \"rr_interval_ms\"?"),
+        (&["tune", "rr_interval=0"], "1 to 1000 ms"),
+        (&["tune", "rr_interval"], "NAME=VALUE"),
+        (&["tune", "--config", "/etc/x"], "--save"),
+        (&["completions", "cmd"], "cmd"),
+        (&["man", "/no/such/folder"], "/no/such/folder"),
     ] {
         let (status, _, err) = run(args);
         assert_eq!(status, 2, "{args:?}: {err}");
         assert!(err.contains(wanted), "{args:?}: {err}");
+    }
+}
+
+#[test]
+fn a_wrong_configuration_file_is_status_2_with_the_place() {
+    let path = format!("{}/wrong.toml", env!("CARGO_TARGET_TMPDIR"));
+    std::fs::write(&path, "rr_interval_ms = 3\nmax_wait = 500\n").expect("a file");
+    let (status, _, err) = run(&["--config", &path]);
+    assert_eq!(status, 2, "{err}");
+    assert!(err.contains(&format!("{path}:2:1: unknown key \"max_wait\": did you mean \"max_wait_ms\"?")), "{err}");
+}
+
+#[test]
+fn without_a_scheduler_status_stop_and_tune_say_so() {
+    if std::path::Path::new("/sys/kernel/sched_ext").exists() {
+        println!("not run: this kernel has sched_ext");
+        return;
+    }
+    for (args, wanted) in [
+        (&["status"][..], "the kernel's own"),
+        (&["status", "--json"], "\"scheduler\": \"kernel\""),
+        (&["stop"], "nothing was loaded"),
+        (&["switch", "default"], "already"),
+        (&["tune"], "rr_interval_ms"),
+        (&["metrics"], "scx_vrq_up 0\n# EOF\n"),
+    ] {
+        let (status, out, err) = run(args);
+        assert!(status == 0 && out.contains(wanted), "{args:?}: {status}: {out}{err}");
+    }
+    for args in [&["switch", "vrq"][..], &["tune", "rr_interval=3"], &["tune", "--save"], &["--monitor", "1"]] {
+        let (status, _, err) = run(args);
+        assert!(status == 1 && err.contains("start scx_vrq first"), "{args:?}: {status}: {err}");
     }
 }
 
@@ -181,4 +232,26 @@ fn a_full_disk_behind_stdout_is_no_panic() {
     let full = std::fs::OpenOptions::new().write(true).open("/dev/full").expect("/dev/full");
     let out = Command::new(env!("CARGO_BIN_EXE_scx_vrq")).stdout(full).output().expect("scx_vrq runs");
     assert!(!String::from_utf8_lossy(&out.stderr).contains("panicked"));
+}
+
+#[test]
+fn completions_and_man_pages_know_every_subcommand() {
+    let commands = ["bench", "check", "run", "status", "metrics", "stop", "switch", "tune"];
+    for shell in ["bash", "zsh", "fish"] {
+        let (status, out, _) = run(&["completions", shell]);
+        assert!(status == 0 && commands.iter().all(|c| out.contains(c)) && out.contains("rr-interval-ms"), "{shell}");
+    }
+    let dir = tempfile::tempdir().expect("a folder");
+    let (status, _, err) = run(&["man", dir.path().to_str().expect("a path")]);
+    assert_eq!(status, 0, "{err}");
+    for command in commands {
+        assert!(dir.path().join(format!("scx_vrq-{command}.8")).is_file(), "{command}");
+    }
+    for page in std::fs::read_dir(dir.path()).expect("it").flatten() {
+        let lint = Command::new("groff").args(["-man", "-Tutf8", "-ww", "-z"]).arg(page.path()).output();
+        // Without groff only what is there was looked at.
+        if let Ok(lint) = lint {
+            assert!(lint.stderr.is_empty(), "{}", String::from_utf8_lossy(&lint.stderr));
+        }
+    }
 }

@@ -2,7 +2,7 @@
 # Run every test: on this machine, then the live ones in a virtual machine of each shape below.
 #
 #   vm/test.sh           what a change must pass
-#   vm/test.sh all       and the faults that broke other schedulers (cases, faults, loader), at full length, on all shapes
+#   vm/test.sh all       and the faults that broke other schedulers (cases, control, faults, loader), at full length, on all shapes
 #   vm/test.sh soak      only the soak, on all shapes: SOAK_S seconds in all (1800), SOAK_SEED to have one again
 #
 # Ends with one line, N passed; M failed. A step that did not start, ended badly or ran no test is one failure.
@@ -13,8 +13,8 @@ export VM_TIMEOUT=${VM_TIMEOUT:-900}
 
 # name | kernel | machine | arguments to the tests
 shapes=(
-	"newest  | newest | --cpus 4 | any:: smp:: parity:: bench:: cases::"
-	"oldest  | oldest | --cpus 4 | any:: smp:: parity:: cases::c01 cases::c02 cases::c03 cases::c04 cases::c05 cases::c09"
+	"newest  | newest | --cpus 4 | any:: smp:: parity:: bench:: control:: cases::"
+	"oldest  | oldest | --cpus 4 | any:: smp:: parity:: control:: cases::c01 cases::c02 cases::c03 cases::c04 cases::c05 cases::c09"
 	"one_cpu | newest | --cpus 1 | one_cpu:: any:: soak::"
 	"smt     | newest | --smp 8,sockets=2,cores=2,threads=2 | smp::"
 )
@@ -25,7 +25,7 @@ case ${1:-} in
 '') ;;
 all)
 	export VM_TIMEOUT=3600 LIVE_LENGTH=full
-	for shape in "${everywhere[@]}"; do shapes+=("all | $shape | cases:: faults:: loader:: mutants::"); done ;;
+	for shape in "${everywhere[@]}"; do shapes+=("all | $shape | cases:: control:: faults:: loader:: mutants::"); done ;;
 soak)
 	export VM_TIMEOUT=7200
 	soak_s=$((${SOAK_S:-1800} / ${#everywhere[@]})) shapes=()

@@ -104,7 +104,7 @@ static __always_inline void wait_note(const struct task_struct *p, s32 cpu, stru
 		cc->waits[bucket]++;
 	if (waited_ticks > cc->longest_wait_ticks)
 		cc->longest_wait_ticks = waited_ticks;
-	if (waited_ticks > ms_to_ticks(max_wait_ms)) {
+	if (waited_ticks > max_wait_ticks) {
 		stat_inc(cc, nr_broken_promises);
 		promise_broken(p, cpu, waited_ticks);
 	}

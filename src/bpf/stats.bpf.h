@@ -14,11 +14,13 @@ const volatile u32 tick_ns = 4000000;
 const volatile u32 resched_best_idle = VRQ_RBI_CORRECTED;
 const volatile bool idle_fast_path = true;
 const volatile bool straight_to_idle = true;
-const volatile u32 max_wait_ms = VRQ_MAX_WAIT_DFL_MS;
 const volatile u32 guard_ms = VRQ_GUARD_MS;
 
 /* Live: may change while we run; a slice that runs keeps the length it has. */
 volatile u32 rr_interval_ms = VRQ_RR_INTERVAL_DFL_MS;
+/* Live. The same in ticks, so that a pick compares and does not divide. */
+volatile u32 max_wait_ms = VRQ_MAX_WAIT_DFL_MS;
+volatile u32 max_wait_ticks = VRQ_MAX_WAIT_DFL_MS / 4;
 u32 nr_online = 1;
 
 /* The last broken promise, for the loader to tell. */

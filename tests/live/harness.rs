@@ -135,6 +135,10 @@ impl Vrq {
         matches!(self.child.try_wait(), Ok(None))
     }
 
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     pub fn signal(&self, signal: i32) {
         // SAFETY: our own child, not waited for yet.
         assert_eq!(unsafe { libc::kill(self.child.id() as i32, signal) }, 0);

@@ -1,10 +1,11 @@
 //! Tests against a real kernel with sched_ext, as root. `make test` runs them in a virtual machine:
-//! `smp` wants several CPUs, `one_cpu` exactly one, `any`, `cases`, `faults` and `loader` either.
+//! `smp` wants several CPUs, `one_cpu` exactly one, `any`, `cases`, `control`, `faults` and `loader` either.
 //! LIVE_LENGTH=full: the cases in full length.
 
 mod any;
 mod bench;
 mod cases;
+mod control;
 mod faults;
 mod guest;
 mod harness;
