@@ -238,6 +238,11 @@ fn ago(at: u64, now: u64) -> String {
     format!("{}, {} ago", when.unwrap_or_default(), format_duration(Duration::from_secs(now.saturating_sub(at))))
 }
 
+/// Where nothing can be loaded, that; else why this one cannot be asked.
+fn refusal(reach: &Reach) -> anyhow::Error {
+    host::has_sched_ext().err().unwrap_or_else(|| cannot(reach, host::ops()))
+}
+
 /// The refusal of those who are not scx_vrq's masters, or whose scheduler is not scx_vrq.
 fn cannot(reach: &Reach, name: Option<String>) -> anyhow::Error {
     match (reach, &name) {
@@ -266,7 +271,7 @@ pub fn stop() -> Result<()> {
         Reach::Absent | Reach::Other if host::ops().is_none() => {
             return say(&format!("nothing was loaded: {KERNELS_OWN}\n"));
         }
-        reach => return Err(cannot(&reach, host::ops())),
+        reach => return Err(refusal(&reach)),
     };
     let _: serde_json::Value = ask(&mut client, Request::Stop)?;
     // It ends the connection when it has ended.
@@ -291,7 +296,7 @@ pub fn switch(args: &SwitchArgs) -> Result<()> {
         Reach::Absent | Reach::Other if args.to == Owner::Default && host::ops().is_none() => {
             return say(&format!("{KERNELS_OWN} already, and scx_vrq is not loaded\n"));
         }
-        reach => return Err(cannot(&reach, host::ops())),
+        reach => return Err(refusal(&reach)),
     };
     let answer: serde_json::Value = ask(&mut client, Request::Switch(args.to))?;
     let who = if args.to == Owner::Vrq { "scx_vrq has the machine" } else { KERNELS_OWN };
@@ -319,7 +324,7 @@ pub fn tune(args: &TuneArgs) -> Result<()> {
     let mut client = match reach() {
         Reach::Vrq(client) => client,
         _ if only_lists => return say(&tune::table(None)),
-        reach => return Err(cannot(&reach, host::ops())),
+        reach => return Err(refusal(&reach)),
     };
     let tuned: Tuned = ask(&mut client, Request::Tune(args.changes.clone()))?;
     if only_lists {
@@ -355,7 +360,7 @@ pub fn metrics() -> Result<()> {
 pub fn monitor(every: Duration) -> Result<()> {
     let mut client = match reach() {
         Reach::Vrq(client) => client,
-        reach => return Err(cannot(&reach, host::ops())),
+        reach => return Err(refusal(&reach)),
     };
     while let Ok(counters) = client.request::<Counters>("stats", vec![]) {
         if writeln!(std::io::stdout(), "{counters}").is_err() {

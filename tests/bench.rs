@@ -206,3 +206,39 @@ fn a_host_without_sched_ext_is_refused_with_status_69() {
     let (status, _, stderr) = run(&mut scx_vrq(&["bench", "--host"]));
     assert_eq!(status, Some(69), "{stderr}");
 }
+
+/// A result for `report`.
+fn golden(dir: &Path) -> String {
+    let path = dir.join("r.json");
+    fs::write(&path, GOLDEN).expect("written");
+    path.to_str().expect("UTF-8").to_string()
+}
+
+#[test]
+fn r01_a_link_is_written_through_and_never_replaced() {
+    let dir = tempfile::tempdir().expect("tempdir");
+    let (result, link, target) = (golden(dir.path()), dir.path().join("link"), dir.path().join("page"));
+    std::os::unix::fs::symlink(&target, &link).expect("a link that leads nowhere yet");
+    for _ in 0..2 {
+        let (status, _, stderr) = run(&mut scx_vrq(&["report", &result, "-o", link.to_str().expect("UTF-8")]));
+        assert_eq!(status, Some(0), "{stderr}");
+        assert!(link.is_symlink(), "the link became a file, as /dev/stdout once did for the whole machine");
+        assert!(fs::read_to_string(&target).expect("written through").contains("<svg"));
+    }
+}
+
+#[test]
+fn r02_report_overwrites_no_result_and_survives_a_full_disk() {
+    let dir = tempfile::tempdir().expect("tempdir");
+    let result = golden(dir.path());
+    let (status, _, stderr) = run(&mut scx_vrq(&["report", &result, "-o", &result]));
+    assert_eq!((status, stderr.lines().count()), (Some(2), 1), "{stderr}");
+    assert_eq!(fs::read_to_string(&result).expect("there"), GOLDEN);
+    let full = fs::OpenOptions::new().write(true).open("/dev/full").expect("a full disk");
+    let out = scx_vrq(&["report", &result]).stdout(full).output().expect("it starts");
+    assert_eq!((out.status.code(), text(&out.stderr).lines().count()), (Some(1), 1), "{}", text(&out.stderr));
+    for bad in ["/nowhere/r.json", "/tmp"] {
+        let (status, _, stderr) = run(&mut scx_vrq(&["report", bad]));
+        assert_eq!((status, stderr.lines().count()), (Some(2), 1), "{bad}: {stderr}");
+    }
+}

@@ -103,7 +103,7 @@ fn without_a_scheduler_status_stop_and_tune_say_so() {
     }
     for args in [&["switch", "vrq"][..], &["tune", "rr_interval=3"], &["tune", "--save"], &["--monitor", "1"]] {
         let (status, _, err) = run(args);
-        assert!(status == 1 && err.contains("start scx_vrq first"), "{args:?}: {status}: {err}");
+        assert!(status == 69 && err.contains("no sched_ext"), "{args:?}: {status}: {err}");
     }
 }
 

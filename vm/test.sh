@@ -14,7 +14,7 @@ export VM_TIMEOUT=${VM_TIMEOUT:-900}
 # name | kernel | machine | arguments to the tests
 shapes=(
 	"newest  | newest | --cpus 4 | any:: smp:: parity:: bench:: control:: cases::"
-	"oldest  | oldest | --cpus 4 | any:: smp:: parity:: control:: cases::c01 cases::c02 cases::c03 cases::c04 cases::c05 cases::c09"
+	"oldest  | oldest | --cpus 4 | any:: smp:: parity:: control:: cases::c01 cases::c02 cases::c03 cases::c04_real cases::c05 cases::c09"
 	"one_cpu | newest | --cpus 1 | one_cpu:: any:: soak::"
 	"smt     | newest | --smp 8,sockets=2,cores=2,threads=2 | smp::"
 )

@@ -22,7 +22,9 @@ pub struct Exports {
 impl Exports {
     /// Fails, before anything is measured, if a file cannot be written.
     pub fn check(&self) -> Result<()> {
-        [&self.json, &self.csv, &self.markdown].into_iter().flatten().try_for_each(|path| check_writable(path))
+        let all = || [&self.json, &self.csv, &self.markdown].into_iter().flatten();
+        check_different(all())?;
+        all().try_for_each(|path| check_writable(path))
     }
 
     pub fn write(&self, results: &Results) -> Result<()> {
@@ -41,22 +43,44 @@ impl Exports {
 
 /// Status 2 if the file cannot be written. Leaves what is there as it is, and nothing behind.
 pub fn check_writable(path: &Path) -> Result<()> {
-    let existed = path.exists();
+    let target = path.metadata();
+    if target.as_ref().is_ok_and(|meta| !meta.is_file() && !meta.is_dir()) {
+        return Ok(()); // to open a pipe and close it would be the end of what its reader sees
+    }
     OpenOptions::new()
         .append(true)
         .create(true)
         .open(path)
         .map_err(|error| failure(Status::Usage, format!("{} cannot be written: {error}", path.display())))?;
-    if !existed {
-        fs::remove_file(path).with_context(|| format!("{} cannot be removed again", path.display()))?;
+    if target.is_err() {
+        // Of a link that led nowhere, where it leads.
+        fs::canonicalize(path)
+            .and_then(fs::remove_file)
+            .with_context(|| format!("{} cannot be removed again", path.display()))?;
+    }
+    Ok(())
+}
+
+/// Status 2 if one file is named twice among what is read and what is to be written.
+pub fn check_different<'a>(paths: impl IntoIterator<Item = &'a PathBuf>) -> Result<()> {
+    let mut seen = Vec::new();
+    for path in paths {
+        let whole = fs::canonicalize(path).or_else(|_| std::path::absolute(path)).unwrap_or_else(|_| path.clone());
+        if seen.contains(&whole) {
+            return Err(failure(
+                Status::Usage,
+                format!("{} is named twice: one would overwrite the other", path.display()),
+            ));
+        }
+        seen.push(whole);
     }
     Ok(())
 }
 
 /// Replaces the file at once: a reader, or a crash, finds the old text or the new one, never half of it.
 pub fn write_whole(path: &Path, text: &str) -> Result<()> {
-    // A device or a pipe (/dev/stdout) cannot be replaced, only written to.
-    if path.metadata().is_ok_and(|meta| !meta.is_file()) {
+    // A device, a pipe or a link (/dev/stdout is all of them) must not be replaced, only written to.
+    if path.symlink_metadata().is_ok_and(|meta| !meta.is_file()) {
         return fs::write(path, text).with_context(|| format!("{} cannot be written", path.display()));
     }
     let mut part = path.as_os_str().to_owned();
@@ -65,7 +89,7 @@ pub fn write_whole(path: &Path, text: &str) -> Result<()> {
     fs::write(&part, text)
         .and_then(|()| fs::rename(&part, path))
         .inspect_err(|_| drop(fs::remove_file(&part)))
-        .with_context(|| format!("{} cannot be written: is the disk full?", path.display()))
+        .with_context(|| format!("{} cannot be written", path.display()))
 }
 
 pub fn json(results: &Results) -> Result<String> {

@@ -116,12 +116,17 @@ pub fn report(args: ReportArgs) -> Result<()> {
         for (name, svg) in report::plots(&results)? {
             let path = dir.join(name);
             export::write_whole(&path, &svg)?;
-            println!("{}", path.display());
+            say(&path)?;
         }
         return Ok(());
     }
     let output = args.output.unwrap_or_else(|| args.result.with_extension("html"));
+    export::check_different([&args.result, &output])?;
+    export::check_writable(&output)?;
     export::write_whole(&output, &report::page(&results)?)?;
-    println!("{}", output.display());
-    Ok(())
+    say(&output)
+}
+
+fn say(path: &std::path::Path) -> Result<()> {
+    writeln!(std::io::stdout(), "{}", path.display()).context("stdout cannot be written")
 }

@@ -5,13 +5,17 @@
 use super::facts::Facts;
 use super::record::{Point, RunRecord};
 use super::rounds::{Plan, Turn};
-use anyhow::{Context, Result, ensure};
+use crate::failure::{Status, failure};
+use anyhow::{Result, ensure};
 use serde::{Deserialize, Serialize};
 use std::fs;
+use std::io::Read;
 use std::path::Path;
 
 /// Rises when a reader of older files could misread a newer one.
 pub const FORMAT: u32 = 1;
+/// Of a file that holds results.
+const MAX_BYTES: u64 = 1 << 30;
 
 /// The plan as far as it explains the runs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -65,9 +69,16 @@ impl Results {
     }
 
     pub fn read(path: &Path) -> Result<Results> {
-        let text = fs::read_to_string(path).with_context(|| format!("{} cannot be read", path.display()))?;
+        let refuse = |why: String| failure(Status::Usage, format!("{} {why}", path.display()));
+        let mut text = String::new();
+        fs::File::open(path)
+            .and_then(|file| file.take(MAX_BYTES + 1).read_to_string(&mut text))
+            .map_err(|error| refuse(format!("cannot be read: {error}")))?;
+        if text.len() as u64 > MAX_BYTES {
+            return Err(refuse(format!("is larger than a result can be, {} MiB", MAX_BYTES >> 20)));
+        }
         let results: Results = serde_json::from_str(&text)
-            .with_context(|| format!("{} is not what --export-json of scx_vrq bench writes", path.display()))?;
+            .map_err(|error| refuse(format!("is not what --export-json of scx_vrq bench writes: {error}")))?;
         ensure!(
             results.format == FORMAT,
             "{} has format {}; this scx_vrq reads format {FORMAT}: use the scx_vrq that wrote it ({})",

@@ -2,7 +2,7 @@
 
 use super::workload::{Condition, Source, Span, TaskSpec, Tick, Whole, Workload};
 use super::{Report, Rule, Sim, svg};
-use crate::bench::export::{check_writable, write_whole};
+use crate::bench::export::{check_different, check_writable, write_whole};
 use crate::failure::{Status, failure};
 use anyhow::Result;
 use clap::Args;
@@ -126,6 +126,7 @@ impl SimArgs {
             let why = format!("the drawing would begin after the end at {}: choose an earlier --svg-from", whole.time);
             return Err(failure(Status::Usage, why));
         }
+        check_different([&self.file, &self.trace, &self.svg].into_iter().flatten())?;
         [&self.trace, &self.svg].into_iter().flatten().try_for_each(|path| check_writable(path))?;
         Ok(whole)
     }
@@ -154,5 +155,5 @@ pub fn run(args: SimArgs) -> Result<()> {
     }
     let report = Report::new(&whole, &sim);
     let text = if args.json { serde_json::to_string_pretty(&report)? + "\n" } else { report.table() };
-    std::io::stdout().write_all(text.as_bytes()).map_err(|error| anyhow::anyhow!("nobody reads the result: {error}"))
+    std::io::stdout().write_all(text.as_bytes()).map_err(|error| anyhow::anyhow!("stdout cannot be written: {error}"))
 }
