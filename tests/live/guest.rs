@@ -73,12 +73,6 @@ impl Drop for Proc {
     }
 }
 
-/// How long the main thread of `pid` has run, in ms.
-pub fn cpu_time_ms(pid: i32) -> u64 {
-    let text = read(&format!("/proc/{pid}/schedstat"));
-    text.split_whitespace().next().and_then(|ns| ns.parse::<u64>().ok()).expect("a run time in ns") / 1_000_000
-}
-
 /// Two tasks that wake each other over pipes until dropped.
 pub struct PingPong(pub Vec<Proc>);
 

@@ -109,6 +109,12 @@ impl Hog {
     }
 }
 
+/// How long a thread has run, in ms.
+pub fn run_time_ms(tid: i32) -> u64 {
+    let text = read(&format!("/proc/{tid}/schedstat"));
+    text.split_whitespace().next().and_then(|ns| ns.parse::<u64>().ok()).expect("a run time in ns") / 1_000_000
+}
+
 pub fn gettid() -> i32 {
     // SAFETY: takes no arguments and cannot fail.
     unsafe { libc::gettid() }

@@ -112,9 +112,9 @@ fn yield_goes_to_who_is_earlier_and_costs_neither_slice_nor_share() {
     });
     let hog = Hogs::same(1, Hog::default());
     hog.assert_alive();
-    let (before, begun, ran) = (counters(), yielder.rounds(), cpu_time_ms(yielder.pid()));
+    let (before, begun, ran) = (counters(), yielder.rounds(), run_time_ms(yielder.pid()));
     std::thread::sleep(ms(4_000));
-    let (after, yields, ran) = (counters(), yielder.rounds() - begun, cpu_time_ms(yielder.pid()) - ran);
+    let (after, yields, ran) = (counters(), yielder.rounds() - begun, run_time_ms(yielder.pid()) - ran);
     // By turns, for a slice of two ticks each; a new slice at each yield would be a hundred times as many.
     let refills = delta(&before, &after, "nr_refills");
     assert!(yields > 20 * refills, "{refills} new slices for {yields} yields");
@@ -122,7 +122,7 @@ fn yield_goes_to_who_is_earlier_and_costs_neither_slice_nor_share() {
         delta(&before, &after, "nr_wins") * 2 > yields,
         "the yielding task is the earlier one for most of its slice"
     );
-    assert!((1_900..=2_100).contains(&ran), "the yielding task ran for {ran} of 4000 ms");
+    assert!((1_700..=2_300).contains(&ran), "the yielding task ran for {ran} of 4000 ms");
 }
 
 #[test]
