@@ -6,10 +6,10 @@
 #   vm/test.sh soak      only the soak, on all shapes: SOAK_S seconds in all (1800), SOAK_SEED to have one again
 #
 # Ends with one line, N passed; M failed. A step that did not start, ended badly or ran no test is one failure.
-# Limits: VM_TIMEOUT seconds (900) for each machine.
+# Limits: VM_TIMEOUT seconds (1500) for each machine.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit
-export VM_TIMEOUT=${VM_TIMEOUT:-900}
+export VM_TIMEOUT=${VM_TIMEOUT:-1500}
 
 # name | kernel | machine | arguments to the tests
 shapes=(

@@ -78,7 +78,10 @@ static bool kick_if_better(struct vrq_cpu *cc, u64 key, s32 cpu)
 	return kick_preempt(cc, cpu, curr->pid);
 }
 
-/* An idle CPU that is not in the map, and to which nobody is on the way, goes back into it. */
+/*
+ * An idle CPU that is not in the map goes back into it: its claim may have come to nothing. One that is
+ * just being woken is claimed a second time, and then a kick finds nothing.
+ */
 static void idle_heal(s32 cpu)
 {
 	struct vrq_cpu *cc = cpu_get(cpu);

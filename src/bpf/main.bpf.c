@@ -278,12 +278,12 @@ void BPF_STRUCT_OPS(vrq_tick, struct task_struct *p)
 	guard_tick(cpu, cc);
 	if (nr_cpu_ids == 1)
 		return;
-	head = queue_peek(GRQ_DSQ);
-	if (head)
+	if (scx_bpf_dsq_nr_queued(GRQ_DSQ))
 		idle_heal(bpf_jiffies64() % nr_cpu_ids);
 	if (!idle_any())
 		return;
 	idle_clear(cpu);
+	head = queue_peek(GRQ_DSQ);
 	if (head && kick_idle_for(head, cc, cpu))
 		stat_inc(cc, nr_third_looks);
 }

@@ -9,8 +9,7 @@
  *	wait <= D + (r + 1) * (slice + tick)
  *
  * (the 1: the slice that runs when t + D passes; the tick: a slice ends at the first tick after it is
- * used up). IDLEPRIO waits VRQ_AGEING_MS and one period of
- * ageing before, and is NORMAL from then on.
+ * used up). IDLEPRIO waits VRQ_AGEING_MS and one period of ageing before, and is NORMAL from then on.
  */
 #ifndef VRQ_WAIT_H
 #define VRQ_WAIT_H
