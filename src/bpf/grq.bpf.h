@@ -33,8 +33,6 @@ static __always_inline struct task_struct *grq_first(s32 cpu)
 
 	if (!p || task_allowed(p, cpu))
 		return p;
-	if (has_fault(PINNED))
-		return NULL;
 	bpf_for_each(scx_dsq, p, GRQ_DSQ, 0) {
 		if (task_allowed(p, cpu))
 			return p;

@@ -221,7 +221,7 @@ void BPF_STRUCT_OPS(vrq_dispatch, s32 cpu, struct task_struct *prev)
 	cc->kicked = 0;
 
 	head = grq_first(cpu);
-	pinned = pinned_first(cpu, cc);
+	pinned = head && has_fault(PINNED) ? NULL : pinned_first(cpu, cc);
 	if (!head && !pinned) {
 		if (runnable) {
 			/* The busy fast path. The kernel moves a prev that may not stay here itself. */
@@ -288,13 +288,25 @@ void BPF_STRUCT_OPS(vrq_tick, struct task_struct *p)
 		stat_inc(cc, nr_third_looks);
 }
 
-/* A task leaves the CPU. If it goes to sleep, a used up slice is refilled now (2.3). */
+/*
+ * A task leaves the CPU. If it goes to sleep, a used up slice is refilled now (2.3); else enqueue does it.
+ *
+ * Runnable and with a slice left it makes way for a higher class. Before 7.1 the kernel would let it wait
+ * here: with none left it is enqueued, and settled by what it really has left.
+ */
 void BPF_STRUCT_OPS(vrq_stopping, struct task_struct *p, bool runnable)
 {
 	struct vrq_cpu *cc;
 
-	if (runnable)
-		return;	/* enqueue does it: a slice set here would keep the task on this CPU */
+	if (runnable) {
+		if (straight_to_idle || !p->scx.slice || has_fault(REENQUEUE))
+			return;
+		cc = cpu_this();
+		if (cc)
+			stat_inc(cc, nr_rt_displaced);
+		scx_bpf_task_set_slice(p, 0);
+		return;
+	}
 	if (resched_best_idle == VRQ_RBI_CORRECTED && !vrq_must_refill(p->scx.slice, p->policy))
 		return;
 	cc = cpu_this();
@@ -323,7 +335,10 @@ void BPF_STRUCT_OPS(vrq_update_idle, s32 cpu, bool idle)
 	}
 	if (!cc->online)
 		return;
+	dawdle(GRQ_DSQ);
 	idle_set(cpu);
+	if (has_fault(SECOND_LOOK))
+		return;
 	if ((cc->has_pinned || grq_first(cpu)) && idle_claim(cpu)) {
 		stat_inc(cc, nr_second_looks);
 		kick_idle(cc, cpu);
@@ -356,15 +371,15 @@ void BPF_STRUCT_OPS(vrq_set_weight, struct task_struct *p, u32 weight)
 }
 
 /*
- * A higher class takes the CPU: what waits there has to come back to enqueue, for another CPU. From
- * 7.1 on SCX_ENQ_IMMED sees to it; 6.19 and 7.0 want a tracepoint, earlier kernels a callback. The
- * loader loads one of the three.
+ * A higher class takes the CPU: what was to run there next has to come back to enqueue, for another CPU.
+ * From 7.1 on SCX_ENQ_IMMED sees to it; 6.19 and 7.0 want a tracepoint, earlier kernels a callback. The
+ * loader loads one of the three. What ran there: see vrq_stopping.
  */
 SEC("tp_btf/sched_switch")
 int BPF_PROG(vrq_sched_switch, bool preempt, struct task_struct *prev, struct task_struct *next,
 	     unsigned int prev_state)
 {
-	if (!has_fault(REENQUEUE) && next->prio < VRQ_STATIC_PRIO_BASE && !task_outranks(prev) && (preempt || !prev_state))
+	if (next->prio < VRQ_STATIC_PRIO_BASE && !has_fault(REENQUEUE) && prev->prio >= VRQ_STATIC_PRIO_BASE)
 		scx_bpf_reenqueue_local_from_anywhere();
 	return 0;
 }

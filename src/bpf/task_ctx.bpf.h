@@ -51,7 +51,7 @@ static u64 task_key(const struct task_struct *p)
  */
 static bool task_pinned(const struct task_struct *p)
 {
-	if (nr_cpu_ids == 1 || has_fault(PINNED))
+	if (nr_cpu_ids == 1)
 		return false;
 	if (p->nr_cpus_allowed == 1)
 		return true;
