@@ -6,6 +6,12 @@ use std::path::Path;
 const ROOT: &str = "/sys/fs/cgroup";
 const MAX_DEPTH: usize = 16;
 
+/// The controllers of cgroup v2, such as "cpuset cpu memory"; `None` where it is not mounted.
+pub fn controllers() -> Option<String> {
+    let names = fs::read_to_string(format!("{ROOT}/cgroup.controllers")).ok()?;
+    Some(names.trim().to_string())
+}
+
 /// Cgroups below `/sys/fs/cgroup` with a CPU limit or a weight that is not the default.
 pub fn not_honoured() -> Vec<String> {
     let mut found = Vec::new();

@@ -8,7 +8,6 @@ use anyhow::Result;
 use clap::Args;
 use serde::Serialize;
 use std::fmt::Write as _;
-use std::path::Path;
 
 /// Options of `scx_vrq check`.
 #[derive(Clone, Debug, Args)]
@@ -107,18 +106,22 @@ fn rows() -> Vec<Row> {
     rows
 }
 
+/// What a kernel has to be built with. The rows before judge what is really there; this one helps to find out why not.
+const CONFIG: [&str; 5] = ["SCHED_CLASS_EXT", "BPF_SYSCALL", "BPF_JIT", "DEBUG_INFO_BTF", "FUNCTION_TRACER"];
+
 fn config() -> Row {
-    let release = host::release();
-    let places = [
-        "/proc/config.gz".to_string(),
-        format!("/boot/config-{release}"),
-        format!("/lib/modules/{release}/config"),
-        format!("/lib/modules/{release}/build/.config"),
-    ];
-    match places.iter().find(|p| Path::new(p).exists()) {
-        Some(place) => row("config", Verdict::Ok, place.clone()),
-        None => row("config", Verdict::Ok, "no kernel config on disk: scx_vrq needs none"),
+    match procfs::kernel_config() {
+        Ok(set) => judged_config(|key| matches!(set.get(&format!("CONFIG_{key}")), Some(procfs::ConfigSetting::Yes))),
+        Err(_) => row("config", Verdict::Ok, "no kernel config to be read: scx_vrq needs none"),
     }
+}
+
+fn judged_config(is_set: impl Fn(&str) -> bool) -> Row {
+    let (set, missing): (Vec<_>, Vec<_>) = CONFIG.iter().copied().partition(|key| is_set(key));
+    if missing.is_empty() {
+        return row("config", Verdict::Ok, format!("{} are set", set.join(", ")));
+    }
+    row("config", Verdict::Warn, format!("this kernel is built without {}: boot one that has it", missing.join(", ")))
 }
 
 fn holder() -> Row {
@@ -147,7 +150,10 @@ pub fn enabled_since() -> Option<u64> {
 fn machine() -> Row {
     match Machine::read() {
         Ok(m) if m.online.len() < m.nr_cpu_ids => {
-            row("machine", Verdict::Ok, format!("{}; CPU numbers below {} are possible", m.shape, m.nr_cpu_ids))
+            let read = |which: &str| std::fs::read_to_string(format!("/sys/devices/system/cpu/{which}"));
+            let lists = [read("online"), read("possible")].map(Result::unwrap_or_default);
+            let [online, possible] = lists.each_ref().map(|list| list.trim());
+            row("machine", Verdict::Ok, format!("{}; online are {online}, possible {possible}", m.shape))
         }
         Ok(m) => row("machine", Verdict::Ok, m.shape),
         Err(e) => row("machine", Verdict::Fail, format!("sysfs does not describe the CPUs: {e:#}")),
@@ -167,9 +173,13 @@ fn wait() -> Row {
 }
 
 fn cgroup() -> Row {
+    let Some(controllers) = cgroups::controllers() else {
+        return row("cgroups", Verdict::Ok, "no cgroup v2 at /sys/fs/cgroup: scx_vrq needs none");
+    };
     let groups = cgroups::not_honoured();
     if groups.is_empty() {
-        return row("cgroups", Verdict::Ok, "none sets cpu.max, cpu.weight or cpu.idle");
+        let detail = format!("v2 with {controllers}; none sets cpu.max, cpu.weight or cpu.idle");
+        return row("cgroups", Verdict::Ok, detail);
     }
     let detail = format!("cpu.max, cpu.weight and cpu.idle will not be honoured: {}", cgroups::summary(&groups));
     row("cgroups", Verdict::Warn, detail)
@@ -178,6 +188,16 @@ fn cgroup() -> Row {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_config_key_that_is_missing_is_named() {
+        assert_eq!(judged_config(|_| true).verdict, Verdict::Ok);
+        let without = judged_config(|key| key != "BPF_JIT");
+        assert_eq!(
+            (without.verdict, without.detail.as_str()),
+            (Verdict::Warn, "this kernel is built without BPF_JIT: boot one that has it")
+        );
+    }
 
     #[test]
     fn the_table_names_the_verdicts_so_that_a_failure_stands_out() {

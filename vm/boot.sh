@@ -2,11 +2,12 @@
 # Run a command as root in a virtual machine that sees this machine's files, and exit with its status.
 #
 #   vm/boot.sh [--kernel newest|oldest|7.1|/path/to/vmlinuz] [--cpus N|--smp QEMU-SMP] [--memory 4G]
-#              [--append 'KERNEL ARGS'] [--accel auto|kvm|tcg|icount] -- CMD ARGS...
+#              [--offline 1,3] [--append 'KERNEL ARGS'] [--accel auto|kvm|tcg|icount] -- CMD ARGS...
 #
 # The guest (virtme-ng over virtiofs) runs CMD in the caller's directory, with the caller's PATH and no
 # stdin. What it writes is lost: /run and /dev/shm are tmpfs, /tmp too unless the directory or CMD lie
 # in it, and /etc, /var, HOME and the directory are overlays. All else is read-only.
+# --offline takes CPUs away before CMD starts, so that the numbers of the others have holes.
 # --accel auto takes KVM where that works, else icount: emulation whose clock counts instructions (4 ns each, over
 # all CPUs). A busy host does not disturb such a guest's time, and kernel code that is patched under running CPUs,
 # as sched_ext does when it starts and stops, never meets the emulator's threads (under tcg, with the QEMU 7.2 of
@@ -14,7 +15,7 @@
 # Limits: no network; VM_TIMEOUT seconds (1800); x86-64.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
-kernel=newest cpus=4 memory=4G append='' accel=auto limit=${VM_TIMEOUT:-1800}
+kernel=newest cpus=4 memory=4G offline='' append='' accel=auto limit=${VM_TIMEOUT:-1800}
 cache=${SCX_VRQ_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/scx_vrq}
 
 die() { echo "vm/boot.sh: $*" >&2; exit 1; }
@@ -25,6 +26,7 @@ while [ $# -gt 0 ] && [ "$1" != -- ]; do
 	--kernel) kernel=$2 ;;
 	--cpus | --smp) cpus=$2 ;;
 	--memory) memory=$2 ;;
+	--offline) offline=$2 ;;
 	--append) append=$2 ;;
 	--accel) accel=$2 ;;
 	*) die "unknown option '$1': the head of $0 lists them" ;;
@@ -34,6 +36,7 @@ done
 [ $# -gt 1 ] || die "no command: give it after --"
 shift
 [[ $cpus =~ ^[1-9] ]] || die "'$cpus' is no number of CPUs: --cpus 4, or --smp 8,sockets=2,cores=2,threads=2"
+[[ $offline =~ ^[0-9,]*$ ]] || die "'$offline' is no list of CPUs: --offline 1,3"
 [[ $accel =~ ^(auto|kvm|tcg|icount)$ ]] || die "unknown accelerator '$accel': auto, kvm, tcg and icount are known"
 [[ $limit =~ ^[1-9][0-9]*$ ]] || die "VM_TIMEOUT=$limit is no number of seconds"
 [ -n "${VRQ_VM_DEPS:-}" ] || VRQ_VM_DEPS=1 exec "$here/deps.sh" vm -- "$0" "${args[@]}"
@@ -83,6 +86,7 @@ done
 {
 	printf 'export PATH=%q HOME=%q\ncd %q\ncommand=(' "$PATH" "$HOME" "$PWD"; printf '%q ' "$@"; printf ')\n'
 	printf 'kernel=%q\n' "${image%/*}"
+	for cpu in ${offline//,/ }; do echo "echo 0 > /sys/devices/system/cpu/cpu$cpu/online || exit"; done
 	[[ " ${overlays[*]} " == *" /tmp "* ]] || echo 'mount -t tmpfs -o mode=1777 tmpfs /tmp'
 	cat <<-'GUEST'
 	ln -sfn /proc/self/fd/1 /dev/stdout; ln -sfn /proc/self/fd/2 /dev/stderr

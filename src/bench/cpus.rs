@@ -1,6 +1,6 @@
 //! How many CPUs are online, and taking some away for a run (the "nosmp" of document 000).
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -47,17 +47,10 @@ impl Drop for TakenOffline {
 }
 
 /// The CPUs of a list such as "0-3,8".
-fn online_list(dir: &Path) -> Result<Vec<u32>> {
+fn online_list(dir: &Path) -> Result<Vec<usize>> {
     let path = dir.join("online");
     let text = fs::read_to_string(&path).with_context(|| format!("{} cannot be read", path.display()))?;
-    let mut cpus = Vec::new();
-    for part in text.trim().split(',') {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        let (first, last): (u32, u32) = (first.parse()?, last.parse()?);
-        ensure!(first <= last, "{} holds {part:?}", path.display());
-        cpus.extend(first..=last);
-    }
-    Ok(cpus)
+    scx_utils::read_cpulist(&text).with_context(|| format!("{} holds {text:?}", path.display()))
 }
 
 #[cfg(test)]

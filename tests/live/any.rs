@@ -105,6 +105,9 @@ fn check_says_whether_a_load_would_work() {
     let (status, out) = check(&[]);
     assert_eq!(status, 0, "{out}");
     assert!(!out.contains("FAIL"), "{out}");
+    let (online, possible) = (online(), read("/sys/devices/system/cpu/possible"));
+    let holes = possible != format!("0-{}", online.len() - 1) && online.len() > 1;
+    assert_eq!(out.contains(&format!("possible {possible}")), holes, "{out}");
     let vrq = Vrq::start(&[]);
     let (status, out) = check(&[]);
     assert_eq!(status, 75, "{out}");

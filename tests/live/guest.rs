@@ -173,17 +173,17 @@ impl Drop for Cgroup {
 
 /// CPUs that are taken away and brought back. Dropped: all are back. CPU 0 stays.
 pub struct Hotplug {
-    nr: usize,
+    cpus: Vec<usize>,
 }
 
 impl Hotplug {
     pub fn new() -> Self {
-        Self { nr: nr_cpus() }
+        Self { cpus: online().split_off(1) }
     }
 
-    /// CPUs that there were at the start.
-    pub fn nr(&self) -> usize {
-        self.nr
+    /// The CPUs that can go: all that were online at the start, but CPU 0.
+    pub fn cpus(&self) -> &[usize] {
+        &self.cpus
     }
 
     pub fn set(&self, cpu: usize, online: bool) {
@@ -194,18 +194,26 @@ impl Hotplug {
 
 impl Drop for Hotplug {
     fn drop(&mut self) {
-        for cpu in 1..self.nr {
+        for cpu in &self.cpus {
             let _ = fs::write(format!("/sys/devices/system/cpu/cpu{cpu}/online"), "1");
         }
     }
 }
 
-/// scx_vrq on a machine where these folders are empty and these files cannot be seen.
+/// scx_vrq on a machine where these folders are empty.
 pub fn without(paths: &[&str]) -> Command {
-    let mut script = "mount --make-rprivate /".to_string();
-    for path in paths {
-        script += &format!(" && if [ -d {path} ]; then mount -t tmpfs none {path}; fi");
-    }
+    mounted(paths.iter().map(|path| format!("if [ -d {path} ]; then mount -t tmpfs none {path}; fi")).collect())
+}
+
+/// scx_vrq on a machine where `path` has this content.
+pub fn with_file(path: &str, content: &[u8]) -> Command {
+    let other = "/dev/shm/other";
+    fs::write(other, content).expect("a file");
+    mounted(vec![format!("mount --bind {other} {path}")])
+}
+
+fn mounted(mounts: Vec<String>) -> Command {
+    let script = ["mount --make-rprivate /".to_string()].into_iter().chain(mounts).collect::<Vec<_>>().join(" && ");
     let mut command = Command::new("sh");
     command.args(["-c", &format!("{script} && exec {BIN}")]);
     // SAFETY: unshare is a plain system call.

@@ -23,13 +23,22 @@ pub fn ops() -> String {
     read("/sys/kernel/sched_ext/root/ops")
 }
 
+/// The CPUs that are online by their numbers, which may have holes. CPU 0 is the first.
+pub fn online() -> Vec<usize> {
+    scx_utils::read_cpulist(&read("/sys/devices/system/cpu/online")).expect("a list of CPUs")
+}
+
 pub fn nr_cpus() -> usize {
-    std::thread::available_parallelism().expect("CPUs").get()
+    online().len()
 }
 
 /// Bit n: CPU n.
+pub fn mask_of(cpus: &[usize]) -> u64 {
+    cpus.iter().map(|cpu| 1 << cpu).sum()
+}
+
 pub fn all_cpus() -> u64 {
-    (1 << nr_cpus()) - 1
+    mask_of(&online())
 }
 
 pub fn ms(n: u64) -> Duration {
@@ -278,6 +287,9 @@ impl Dmesg {
     pub fn assert_clean_after_detach(&self) {
         self.assert_only(&[Self::DETACH]);
     }
+
+    /// Of tasks whose only CPU was taken away; many at once, and the kernel says that it says no more.
+    pub const MOVED: [&str; 2] = ["no longer affine to cpu", "select_fallback_rq: "];
 
     /// On its way out the kernel runs tasks by itself ("bypass"), and 6.17 and 6.18 go idle past pending softirqs there.
     pub const DETACH: &str = "NOHZ tick-stop error";

@@ -1,6 +1,7 @@
 //! The loader: started and stopped again and again, and its own faults: no place for the statistics, a closed
 //! terminal, a full disk, too little memory.
 
+use crate::guest::with_file;
 use crate::harness::*;
 use std::fs::{self, OpenOptions};
 use std::os::fd::FromRawFd;
@@ -224,6 +225,33 @@ fn stdout_is_a_full_disk() {
     let describe = Command::new(BIN).arg("--help-stats").stdout(full()).output().expect("it runs");
     let said = String::from_utf8_lossy(&describe.stderr);
     assert!(describe.status.code() == Some(1) && !said.contains("panicked"), "{:?}: {said}", describe.status);
+}
+
+#[test]
+fn the_kernel_lacks_a_function_or_describes_itself_wrongly() {
+    let lines: Vec<String> = read("/proc/kallsyms").lines().map(str::to_string).collect();
+    let without = |name: &str| lines.iter().filter(|l| !l.contains(name)).fold(String::new(), |all, l| all + l + "\n");
+    let btf = std::fs::read("/sys/kernel/btf/vmlinux").expect("BTF");
+    let kernels = [
+        ("/proc/kallsyms", without(" scx_bpf_dsq_move_to_local").into_bytes(), 69, "boot 6.16 or later"),
+        ("/sys/kernel/btf/vmlinux", btf[..btf.len() / 2].to_vec(), 1, "BTF cannot be read"),
+        ("/sys/kernel/btf/vmlinux", b"nonsense".to_vec(), 1, "BTF cannot be read"),
+    ];
+    for (path, content, status, remedy) in kernels {
+        let out = with_file(path, &content).output().expect("it runs");
+        let said = String::from_utf8_lossy(&out.stderr);
+        assert_eq!(out.status.code(), Some(status), "{path}: {said}");
+        assert!(said.contains(remedy) && said.lines().count() == 1, "{path}: {said}");
+    }
+    assert_eq!(state(), "disabled");
+}
+
+#[test]
+fn a_log_level_that_is_nonsense_changes_nothing() {
+    let ended = Vrq::spawn(Command::new(BIN).env("RUST_LOG", "nonsense=,,=loud")).stop();
+    assert_eq!((ended.status.code(), ended.stderr.as_str()), (Some(0), ""));
+    let refused = Command::new(BIN).args(["--log-level", "loud"]).output().expect("it runs");
+    assert_eq!(refused.status.code(), Some(2));
 }
 
 #[test]

@@ -48,9 +48,10 @@ fn no_cpu_is_idle_while_tasks_are_queued() {
 
 #[test]
 fn no_cpu_is_idle_while_tasks_that_it_may_run_are_queued() {
-    let half = nr_cpus() / 2;
-    let low = Hog { cpus: (1 << half) - 1, ..Hog::default() };
-    let high = Hog { cpus: ((1 << nr_cpus()) - 1) ^ ((1 << half) - 1), ..Hog::default() };
+    let cpus = online();
+    let (low, high) = cpus.split_at(cpus.len() / 2);
+    let half = low.len();
+    let (low, high) = [low, high].map(|cpus| Hog { cpus: mask_of(cpus), ..Hog::default() }).into();
     let mut hogs = vec![low; half + 1];
     hogs.extend(vec![high; half + 1]);
     assert_never_idle(&hogs);

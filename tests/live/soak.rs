@@ -5,11 +5,12 @@
 
 use crate::guest::*;
 use crate::harness::*;
+use crate::observer::assert_no_wait_beside_idle;
 use std::collections::BTreeMap;
 use std::time::Instant;
 
 /// What the kernel says of operations of ours, and not of the scheduler.
-const EXPECTED: [&str; 2] = ["no longer affine to cpu", "DL replenish lagged too much"];
+const EXPECTED: [&str; 3] = [Dmesg::MOVED[0], Dmesg::MOVED[1], "DL replenish lagged too much"];
 
 fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
@@ -136,18 +137,17 @@ impl Soak {
     }
 
     fn real_time_burst(&mut self) -> &'static str {
-        let cpu = self.random.usize(..nr_cpus());
-        let cpus = if self.offline.contains(&cpu) { 1 } else { 1 << cpu };
+        let cpus = 1 << self.random.choice(online()).expect("a CPU");
         let burst = Sleeper::start(Hog { policy: libc::SCHED_FIFO, cpus, ..Hog::default() }, || (ms(5), ms(15)));
         wait_until("the real-time task has come and gone", || burst.rounds() > 3);
         "real-time burst"
     }
 
     fn take_or_bring_a_cpu(&mut self) -> &'static str {
-        if nr_cpus() == 1 {
+        if self.hotplug.cpus().is_empty() {
             return "no CPU to take";
         }
-        let cpu = self.random.usize(1..self.hotplug.nr());
+        let cpu = *self.random.choice(self.hotplug.cpus()).expect("more than one CPU");
         let back = self.offline.iter().position(|c| *c == cpu).map(|at| self.offline.remove(at)).is_some();
         if !back {
             self.offline.push(cpu);
@@ -191,6 +191,8 @@ impl Soak {
 
     fn look_at_all(&mut self) -> &'static str {
         self.actors.iter().for_each(Actor::assert_alive);
+        let tids: Vec<i32> = self.actors.iter().flat_map(Actor::tids).collect();
+        assert_no_wait_beside_idle(&tids, ms(300));
         "look"
     }
 
