@@ -19,25 +19,10 @@ static __always_inline bool task_named(const struct task_struct *p, const char *
 	return true;
 }
 #define has_fault(which)	(fault == VRQ_FAULT_##which)
-
-/* Sometimes wait until another CPU has queued a task. An emulator takes its time to get to that CPU. */
-static __always_inline void dawdle(u64 dsq)
-{
-	u64 until = bpf_ktime_get_ns() + 4 * 1000 * 1000;
-	u32 i;
-
-	if ((!has_fault(SLOW_IDLE) && !has_fault(SECOND_LOOK)) || bpf_get_prandom_u32() % 2)
-		return;
-	bpf_for(i, 0, 1000 * 1000)
-		if (scx_bpf_dsq_nr_queued(dsq) || bpf_ktime_get_ns() > until)
-			break;
-}
-
 #define withheld(p)		task_named(p, "vrq-withheld", 12)
 #define kept_last(p)		task_named(p, "vrq-last", 8)
 #else
 #define has_fault(which)	false
-#define dawdle(dsq)
 #define withheld(p)		false
 #define kept_last(p)		false
 #endif

@@ -69,8 +69,6 @@ enum vrq_fault {
 	VRQ_FAULT_AGEING,	/* IDLEPRIO is never promoted */
 	VRQ_FAULT_CLAIM,	/* an idle CPU is chosen, not taken */
 	VRQ_FAULT_REENQUEUE,	/* what a higher class displaced stays where it is */
-	VRQ_FAULT_SLOW_IDLE,	/* a CPU takes its time from the last look at the queue into the idle map */
-	VRQ_FAULT_SECOND_LOOK,	/* and does not look again */
 };
 
 /* The distances at which an idle CPU is looked for, nearest first; beyond the last: any CPU. */

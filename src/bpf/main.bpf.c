@@ -335,10 +335,7 @@ void BPF_STRUCT_OPS(vrq_update_idle, s32 cpu, bool idle)
 	}
 	if (!cc->online)
 		return;
-	dawdle(GRQ_DSQ);
 	idle_set(cpu);
-	if (has_fault(SECOND_LOOK))
-		return;
 	if ((cc->has_pinned || grq_first(cpu)) && idle_claim(cpu)) {
 		stat_inc(cc, nr_second_looks);
 		kick_idle(cc, cpu);

@@ -390,30 +390,6 @@ fn c14_a_lost_kick() {
 }
 
 #[test]
-fn c14_a_task_that_wakes_up_while_the_last_free_cpu_goes_idle() {
-    let cpus = nr_cpus();
-    if cpus == 1 {
-        return;
-    }
-    let trial = Trial::start(&[]);
-    // One CPU is left for two tasks: whenever one of them goes to sleep, the other may be about to wake up.
-    let hogs = Hogs::same(cpus - 1, Hog::default());
-    let random =
-        || (Duration::from_micros(fastrand::u64(500..6_000)), Duration::from_micros(fastrand::u64(500..3_000)));
-    let two = [Sleeper::start(Hog::default(), random), Sleeper::start(Hog::default(), random)];
-    let before = counters();
-    std::thread::sleep(ms(length(6_000, 30_000)));
-    let after = counters();
-    let [found, looked, idle, woken] =
-        ["nr_third_looks", "nr_second_looks", "nr_goidle_deactivate", "nr_wakeups"].map(|n| delta(&before, &after, n));
-    println!("{found} by a tick, {looked} by a second look, {idle} times idle, {woken} wake-ups");
-    assert!(two.iter().all(|s| s.rounds() > 100));
-    assert!(found <= idle / 10, "{found} tasks found by a tick beside one of {idle} CPUs that went idle: {after:?}");
-    hogs.assert_alive();
-    trial.pass_within(bound_ms(cpus + 2, cpus, NICEST));
-}
-
-#[test]
 fn c15_two_wakeups_one_idle_cpu() {
     let rounds = length(50, 500);
     let trial = Trial::start(&[]);

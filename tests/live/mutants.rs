@@ -44,17 +44,6 @@ fn without_the_atomic_claim_c15_fails() {
 }
 
 #[test]
-fn without_the_second_look_c14_fails() {
-    if nr_cpus() == 1 {
-        return; // no other CPU could slip a task in
-    }
-    let case = "cases::c14_a_task_that_wakes_up_while_the_last_free_cpu_goes_idle";
-    let (passed, said) = passes(case, policy::VRQ_FAULT_SLOW_IDLE);
-    assert!(passed, "{case} fails where only the way to idle is slow: {said}");
-    assert!(!passes(case, policy::VRQ_FAULT_SECOND_LOOK).0, "{case} passes without the second look");
-}
-
-#[test]
 fn without_reenqueueing_from_under_real_time_tasks_c04_fails() {
     if has_ext_server() {
         return; // from 7.0 on the kernel itself lets the task go on elsewhere in time: c04 passes without us
