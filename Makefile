@@ -28,10 +28,10 @@ bench: build ## the two changes of the origin documents, each as it was and as i
 test: ## run every test, those that need a kernel in virtual machines
 	@vm/test.sh
 
-test-all: ## make test, and every fault that broke other schedulers, at full length on every machine (an hour)
+test-all: ## make test, and every fault that broke other schedulers, at full length on eight machines (hours)
 	@vm/test.sh all
 
-soak: ## everything at once for SOAK_S seconds (1800), by a seed (SOAK_SEED) that is printed, on every machine
+soak: ## everything at once for SOAK_S seconds (1800), by a seed (SOAK_SEED) that is printed, on four machines
 	@vm/test.sh soak
 
 cost: build ## count the instructions that scheduling costs, and how late a waking task runs (KERNEL=newest)

@@ -34,6 +34,7 @@ pub mod docs;
 pub mod failure;
 pub mod host;
 pub mod job;
+mod libbpf_log;
 pub mod metrics;
 pub mod model;
 pub mod policy;
@@ -53,6 +54,7 @@ use std::process::ExitCode;
 /// Errors carry the exit status, see [`failure::Status`].
 pub fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     cli::init_log(cli.is_verbose());
+    libbpf_log::keep();
     match cli.command {
         Some(Command::Sim(args)) => model::run(*args)?,
         Some(Command::Bench(args)) => bench::run(*args)?,

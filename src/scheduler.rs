@@ -10,17 +10,15 @@ use crate::session::{Loaded, Session};
 use crate::stats::{Counters, Sample, Waits};
 use crate::topology::Machine;
 use crate::tune::Tunables;
-use crate::{cgroups, client, host, policy};
+use crate::{cgroups, client, host, libbpf_log, policy};
 use anyhow::{Context, Result};
-use libbpf_rs::{Link, MapCore, MapFlags, OpenObject, PrintLevel};
+use libbpf_rs::{Link, MapCore, MapFlags, OpenObject};
 use log::{info, warn};
 use scx_utils::{compat, scx_ops_attach, scx_ops_load, scx_ops_open};
 use std::cell::Cell;
-use std::collections::VecDeque;
 use std::io::Write;
 use std::mem::{MaybeUninit, size_of};
 use std::process::ExitCode;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -168,10 +166,9 @@ fn load<'obj>(
         let n = machine.nr_cpu_ids;
         return Err(failure(Status::Kernel, format!("{n} CPUs are more than the {VRQ_MAX_CPUS} scx_vrq is built for")));
     }
-    libbpf_rs::set_print(Some((PrintLevel::Debug, keep_libbpf_line)));
     let open_opts = config.libbpf.clone().into_bpf_open_opts();
-    let mut skel =
-        scx_ops_open!(BpfSkelBuilder::default(), object, vrq_ops, open_opts).map_err(|e| e.context(libbpf_lines()))?;
+    let mut skel = scx_ops_open!(BpfSkelBuilder::default(), object, vrq_ops, open_opts)
+        .map_err(|e| e.context(libbpf_log::last_words()))?;
 
     let rodata = skel.maps.rodata_data.as_mut().context("the BPF object has no rodata")?;
     rodata.nr_cpu_ids = machine.nr_cpu_ids as u32;
@@ -199,7 +196,7 @@ fn load<'obj>(
     if immed || !from_anywhere {
         skel.progs.vrq_sched_switch.set_autoload(false);
     }
-    let skel = scx_ops_load!(skel, vrq_ops, uei).map_err(|e| e.context(libbpf_lines()))?;
+    let skel = scx_ops_load!(skel, vrq_ops, uei).map_err(|e| e.context(libbpf_log::last_words()))?;
     fill_maps(&skel, machine)?;
     Ok(skel)
 }
@@ -241,7 +238,7 @@ fn attach(skel: &mut BpfSkel) -> Result<Link> {
         Err(_) if host::state().is_some_and(|s| s != "disabled") && host::ops().is_some() => {
             Err(host::busy(&host::state().unwrap_or_default()))
         }
-        Err(e) => Err(e.context(libbpf_lines()).context("the kernel refused scx_vrq")),
+        Err(e) => Err(e.context(libbpf_log::last_words()).context("the kernel refused scx_vrq")),
     }
 }
 
@@ -393,24 +390,4 @@ fn read_exit(skel: &BpfSkel) -> Result<Exit> {
         why: if msg.is_empty() { reason } else { format!("{reason} ({msg})") },
         dump: String::from_utf8_lossy(&dump[..dump_len]).into_owned(),
     })
-}
-
-// What libbpf says is kept and shown only if something fails: on success it reads like a failure.
-const KEPT_LINES: usize = 30;
-static LIBBPF_LINES: Mutex<VecDeque<String>> = Mutex::new(VecDeque::new());
-
-fn keep_libbpf_line(level: PrintLevel, line: String) {
-    log::debug!("{}", line.trim_end());
-    if level != PrintLevel::Debug
-        && let Ok(mut lines) = LIBBPF_LINES.lock()
-    {
-        lines.extend(line.lines().map(str::to_string));
-        let excess = lines.len().saturating_sub(KEPT_LINES);
-        lines.drain(..excess);
-    }
-}
-
-fn libbpf_lines() -> String {
-    let lines = LIBBPF_LINES.lock().map(|l| l.iter().cloned().collect::<Vec<_>>().join("\n")).unwrap_or_default();
-    format!("libbpf's last words:\n{lines}\n(all of them with -v)")
 }

@@ -86,7 +86,7 @@ done
 {
 	printf 'export PATH=%q HOME=%q\ncd %q\ncommand=(' "$PATH" "$HOME" "$PWD"; printf '%q ' "$@"; printf ')\n'
 	printf 'kernel=%q\n' "${image%/*}"
-	for cpu in ${offline//,/ }; do echo "echo 0 > /sys/devices/system/cpu/cpu$cpu/online || exit"; done
+	for cpu in ${offline//,/ }; do echo "echo 0 > /sys/devices/system/cpu/cpu$cpu/online || { echo CPU $cpu cannot be taken away; exit; }"; done
 	[[ " ${overlays[*]} " == *" /tmp "* ]] || echo 'mount -t tmpfs -o mode=1777 tmpfs /tmp'
 	cat <<-'GUEST'
 	ln -sfn /proc/self/fd/1 /dev/stdout; ln -sfn /proc/self/fd/2 /dev/stderr

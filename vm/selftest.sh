@@ -49,6 +49,7 @@ refuses foreign_kernel_image 'not an x86-64 Linux kernel' vm/boot.sh --kernel /b
 refuses unknown_option 'unknown option' vm/boot.sh --color red -- true
 refuses no_command 'no command' vm/boot.sh --cpus 4
 refuses bad_number_of_cpus 'no number of CPUs' vm/boot.sh --cpus none -- true
+refuses bad_list_of_cpus 'no list of CPUs' vm/boot.sh --offline 1-3 -- true
 refuses impossible_shape 'did not start: .*Invalid CPU topology' vm/boot.sh --smp 4,sockets=3 -- true
 refuses bad_time_limit 'no number of seconds' env VM_TIMEOUT=soon vm/boot.sh -- true
 refuses cost_without_scheduler 'is no program' vm/cost.sh --scheduler /nowhere/scx_vrq
